@@ -1,0 +1,189 @@
+"""Cut at natural boundaries: heading, blank line, line, sentence, clause, space, character.
+
+A section (heading lines and what stands below them) is cut by itself, so that an edit moves
+boundaries in its own section only; tiny neighbours are joined. Inside a section, text is taken
+apart just as far as needed to fit, and a chunk ends at the best boundary of its second half.
+Tables, code, lists and formulas stay whole when they fit.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import NamedTuple
+
+from pydantic import Field
+
+from kb.chunking._packing import Packer
+from kb.chunking._spans import Budget, Span, build_chunks, open_budget, trim
+from kb.components import Parts
+from kb.errors import ConfigError
+from kb.records import Block, Chunk, Document
+from kb.sentences import sentence_spans
+from kb.settings import ComponentOptions
+
+SECTION = "chunking.recursive"
+
+# The level of text that goes on after a page's end: below every heading.
+_PAGE_LEVEL = 99
+_FINISHED = re.compile(r"[.!?…。！？｡؟।][\])）」』”’\"']*\s*$")
+# A full stop, what closes behind it, and the white space up to the next page.
+_FINISHED_CHARACTERS = 16
+
+
+class Options(ComponentOptions):
+    """How large chunks are, in tokens of the embedder."""
+
+    size_tokens: int = Field(300, ge=16, le=8192)
+    overlap_tokens: int = Field(0, ge=0)
+    min_tokens: int = Field(48, ge=0)
+    header_tokens: int = Field(64, ge=0)
+
+
+class _Section(NamedTuple):
+    """Heading lines and what stands below them, up to the next heading or finished page."""
+
+    start: int
+    end: int
+    heading_end: int
+    level: int
+    tokens: int
+
+
+class RecursiveChunker:
+    """Packs natural pieces into chunks of at most `size_tokens` of the embedder's tokens."""
+
+    def __init__(self, options: Options, budget: Budget, embedder: str) -> None:
+        self._options = options
+        self._budget = budget
+        room = options.size_tokens - options.overlap_tokens
+        self._packer = Packer(budget.count_tokens, options.size_tokens, room, options.min_tokens)
+        self.fingerprint = (
+            f"recursive/1 size={options.size_tokens} overlap={options.overlap_tokens} "
+            f"min={options.min_tokens} header={options.header_tokens} for {embedder}"
+        )
+
+    def chunk(self, document: Document) -> tuple[Chunk, ...]:
+        """Cut `document`; a blank document gives no chunk."""
+        spans: list[Span] = []
+        for part in self._joined(document.text, self._sections(document)):
+            if part.tokens <= self._options.size_tokens:
+                spans.append((part.start, part.end))
+            else:
+                spans += self._packer.pack(document.text, part.start, part.heading_end, part.end, document.blocks)
+        if self._options.overlap_tokens:
+            spans = self._overlapped(document, spans)
+        return build_chunks(document, spans, self._budget)
+
+    def _sections(self, document: Document) -> Iterator[_Section]:
+        """The sections that hold text, in order; together all of it."""
+        text = document.text
+        starts = [(0, 0, 0)]  # start, end of its heading lines, level
+        for start, heading_end, level in _edges(document):
+            first, open_end, upper = starts[-1]
+            if text[open_end:start].strip():
+                starts.append((start, heading_end, level))
+            elif level != _PAGE_LEVEL:  # heading lines that follow each other belong to what follows them
+                starts[-1] = first, heading_end, min(upper, level) or level
+        ends = [start for start, _, _ in starts[1:]] + [len(text)]
+        for (start, heading_end, level), end in zip(starts, ends, strict=True):
+            left, right = trim(text, start, end)
+            if left < right:
+                heading_end = max(left, min(heading_end, right))
+                yield _Section(left, right, heading_end, level, self._packer.tokens(text, left, right))
+
+    def _joined(self, text: str, sections: Iterator[_Section]) -> list[_Section]:
+        """Join a tiny section with the next one; where that doesn't go, with the one before."""
+        joined: list[_Section] = []
+        for section in sections:
+            if not (joined and joined[-1].tokens < self._options.min_tokens and self._join(text, joined, section)):
+                self._join_back(text, joined)
+                joined.append(section)
+        self._join_back(text, joined)
+        return joined
+
+    def _join_back(self, text: str, joined: list[_Section]) -> None:
+        if len(joined) > 1 and joined[-1].tokens < self._options.min_tokens:
+            last = joined.pop()
+            if not self._join(text, joined, last):
+                joined.append(last)
+
+    def _join(self, text: str, joined: list[_Section], section: _Section) -> bool:
+        """Add `section` to the last of `joined` when it fits and is not of a higher rank: its path would be wrong."""
+        last, size = joined[-1], self._options.size_tokens
+        if section.level < last.level or last.tokens + section.tokens > size:
+            return False
+        tokens = self._packer.tokens(text, last.start, section.end)
+        if tokens <= size:
+            joined[-1] = last._replace(end=section.end, tokens=tokens)
+        return tokens <= size
+
+    def _overlapped(self, document: Document, spans: list[Span]) -> list[Span]:
+        """Begin each chunk with the last sentences of the one before, up to `overlap_tokens`.
+
+        Nothing is taken over from above a heading, whose path would then be wrong, nor in or from
+        a block.
+        """
+        text, count = document.text, self._budget.count_tokens
+        overlap, size = self._options.overlap_tokens, self._options.size_tokens
+        result = spans[:1]
+        for (before, stop), (start, end) in pairwise(spans):
+            lowest = max(before + 1, _last_obstacle(document, start))
+            first = start
+            if lowest < stop:
+                tokens, starts = 0, []
+                for left, right in reversed(sentence_spans(text[before:stop])):
+                    tokens += count(text[before + left : before + right])
+                    if tokens > overlap or before + left < lowest:
+                        break
+                    starts.append(before + left)
+                while starts and (count(text[starts[-1] : start]) > overlap or count(text[starts[-1] : end]) > size):
+                    starts.pop()
+                first = starts[-1] if starts else start
+            result.append((first, end))
+        return result
+
+
+def _edges(document: Document) -> list[tuple[int, int, int]]:
+    """(start, end of the heading line, level) of headings and of pages that begin after a finished sentence."""
+    text, blocks = document.text, document.blocks
+    edges = [(heading.start, heading.end, heading.level) for heading in document.headings]
+    for page in document.pages:
+        if _FINISHED.search(text[max(0, page.start - _FINISHED_CHARACTERS) : page.start]):
+            edges.append((page.start, page.start, _PAGE_LEVEL))
+    edges.sort()
+    return [edge for edge in edges if not _inside(blocks, edge[0])]
+
+
+def _inside(blocks: tuple[Block, ...], offset: int) -> bool:
+    """Whether `offset` would cut one of `blocks`."""
+    at = bisect_left(blocks, offset, key=lambda block: block.start) - 1
+    return at >= 0 and offset < blocks[at].end
+
+
+def _last_obstacle(document: Document, offset: int) -> int:
+    """The end of the last heading or block that begins at or before `offset`."""
+    ends = [0]
+    for marks in (document.headings, document.blocks):
+        at = bisect_right(marks, offset, key=lambda mark: mark.start) - 1
+        if at >= 0:
+            ends.append(marks[at].end)
+    return max(ends)
+
+
+def build(options: Options, parts: Parts) -> RecursiveChunker:
+    """Build the chunker for the embedder at hand.
+
+    Raises:
+        ConfigError: a chunk with its header would not fit the embedder, or the overlap is more than
+            half a chunk.
+    """
+    budget = open_budget(SECTION, options.size_tokens, options.header_tokens, parts)
+    if options.overlap_tokens * 2 > options.size_tokens:
+        raise ConfigError(
+            f"[{SECTION}] overlap_tokens = {options.overlap_tokens}; allowed: at most {options.size_tokens // 2}, "
+            "half of size_tokens"
+        )
+    return RecursiveChunker(options, budget, parts.embedder.fingerprint if parts.embedder else "")

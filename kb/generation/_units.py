@@ -1,0 +1,144 @@
+"""What can be quoted from a chunk: sentences, list items, table rows, with the words that belong to them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from kb.records import Hit
+from kb.sentences import sentence_spans
+
+_FENCE = re.compile(r"^[ \t]*(?:>[ \t]*)*(`{3,}|~{3,})", re.MULTILINE)
+_HEADING = re.compile(r"^#{1,6}\s|^(?:=+|-+)$")
+_RULE_ROW = re.compile(r"^[\s|:+\-=]+$")
+_LIST_MARK = re.compile(r"^\s*(?:[-*+•]|\d{1,3}[.)、．])\s+")
+_FRAGMENT = re.compile(r"^[\W\d_]*$")
+
+# A sentence that begins so speaks of the one before it.
+_LEANS_BACK = re.compile(
+    r"^(?:it|this|that|these|those|they|he|she|such|otherwise|then|after that|in that case|both|either|neither)\b"
+    r"|^(?:这|那|它|其|此|否则|此时|之后|然后)|^(?:これ|それ|この|その|また|ただし|その場合|なお)",
+    re.IGNORECASE,
+)
+
+UnitKind = Literal["sentence", "item", "row"]
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """A span of one hit's chunk that can be quoted by itself."""
+
+    number: int
+    """The hit's number, from 1."""
+    start: int
+    end: int
+    text: str
+    kind: UnitKind
+    context: str = ""
+    """What is needed to understand it: the row's table head, the item's lead-in, the sentence before."""
+    context_span: tuple[int, int] | None = None
+    """Where the context stands in the chunk; None when it stands outside of it."""
+
+    @property
+    def quotes(self) -> tuple[tuple[int, int, int], ...]:
+        """(number, start, end) of all that is quoted when this unit is."""
+        spans = [*([self.context_span] if self.context_span else []), (self.start, self.end)]
+        return tuple((self.number, start, end) for start, end in spans)
+
+
+def units(hits: Sequence[Hit]) -> list[Unit]:
+    """All units of the hits in reading order, each text once."""
+    found: list[Unit] = []
+    seen: set[str] = set()
+    for number, hit in enumerate(hits, start=1):
+        for unit in _chunk_units(number, hit):
+            key = " ".join(unit.text.split())
+            if key not in seen:
+                seen.add(key)
+                found.append(unit)
+    return found
+
+
+def _chunk_units(number: int, hit: Hit) -> list[Unit]:
+    text = hit.chunk.text
+    headings = set(hit.chunk.heading_path)
+    fences = _fenced(text)
+    result: list[Unit] = []
+    nothing = _Context()
+    lead_in, before, head = nothing, nothing, _Context(_continued_head(hit))
+    for start, end in sentence_spans(text):
+        part = text[start:end]
+        here = _Context(part, (start, end))
+        if part in headings or _HEADING.match(part) or any(a <= start < b for a, b in fences):
+            lead_in = before = head = nothing
+        elif _is_row(text, start, end):
+            if not head.text:
+                head = here
+            elif not _RULE_ROW.match(part):
+                result.append(Unit(number, start, end, part, "row", head.text, head.span))
+        elif not _FRAGMENT.match(part):
+            head = nothing
+            kind: UnitKind = "item" if _LIST_MARK.match(part) else "sentence"
+            needed = lead_in if kind == "item" else before if _LEANS_BACK.match(part) else nothing
+            result.append(Unit(number, start, end, part, kind, needed.text, needed.span))
+            if kind == "sentence":
+                lead_in = here if part.endswith((":", "：")) else nothing
+            before = here
+    return result
+
+
+@dataclass(frozen=True, slots=True)
+class _Context:
+    text: str = ""
+    span: tuple[int, int] | None = None
+
+
+def _fenced(text: str) -> list[tuple[int, int]]:
+    """Spans of code fences; one that is never closed runs to the end."""
+    spans, opened, mark = [], -1, ""
+    for match in _FENCE.finditer(text):
+        fence = match.group(1)
+        if opened < 0:
+            opened, mark = match.start(), fence
+        elif fence[0] == mark[0] and len(fence) >= len(mark):
+            spans.append((opened, match.end()))
+            opened = -1
+    return [*spans, (opened, len(text))] if opened >= 0 else spans
+
+
+def _is_row(text: str, start: int, end: int) -> bool:
+    """Whether a span is a whole table row: `| a | b |`, or `a | b` as Word tables are read."""
+    line = text[text.rfind("\n", 0, start) + 1 :].split("\n", 1)[0].strip()
+    return line == text[start:end].strip() and (line.startswith("|") or " | " in line)
+
+
+def _continued_head(hit: Hit) -> str:
+    """The head row of a table whose later rows begin this chunk (the chunker puts it into the header)."""
+    last = hit.chunk.header.rsplit("\n", 1)[-1]
+    return last if "|" in last else ""
+
+
+def row_as_text(head: str, row: str) -> str:
+    """A table row that reads by itself: `Plan: Team; Requests a minute: 300`."""
+    names, cells = _cells(head), _cells(row)
+    if len(names) != len(cells):
+        return ", ".join(cell for cell in cells if cell)
+    return "; ".join(f"{name}: {cell}" if name else cell for name, cell in zip(names, cells, strict=True) if cell)
+
+
+def _cells(row: str) -> list[str]:
+    return [cell.strip() for cell in re.split(r"(?<!\\)\|", row.strip().strip("|"))]
+
+
+_LINK = re.compile(r"!?\[([^\]\n]*)\]\([^)\n]*\)")
+_EMPHASIS = re.compile(r"(\*\*|__|(?<![\w*])\*(?=\S)|(?<=\S)\*(?![\w*])|`)")
+
+
+def plain(text: str) -> str:
+    """Markdown's marks taken off, lines joined: the words as they read."""
+    text = _LIST_MARK.sub("", text)
+    text = _EMPHASIS.sub("", _LINK.sub(r"\1", text))
+    text = re.sub(r"(?<=[\u3000-\u30ff\u3400-\u9fff\uff00-\uffef])\s*\n\s*(?=[\u3000-\u30ff\u3400-\u9fff\uff00-\uffef])", "", text)
+    return " ".join(text.split())

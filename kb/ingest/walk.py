@@ -1,0 +1,196 @@
+"""The folder walk: every file below a root, either as a document to read or with the reason why not.
+
+Only regular files are documents. Links to folders are never followed, so no loop can catch the
+walk; a link to a file is read when its target lies below the root and is not walked itself (as
+Kubernetes mounts its files). Hidden means hidden below the root: the root itself may be anywhere.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from kb.errors import ConfigError
+from kb.loading import document_id, readable_path
+
+EXCLUDED_FOLDERS = ("node_modules", "__pycache__", "__MACOSX")
+"""Folders of installed packages and caches: nobody wrote their text for readers of this base."""
+
+_HIDDEN = "hidden: its name begins with a dot; rename it to have it read"
+
+
+@dataclass(frozen=True, slots=True)
+class FoundFile:
+    """A regular file that a loader can read."""
+
+    path: Path
+    relative: str
+    """From the root: NFC, forward slashes, valid Unicode; what a citation shows."""
+    size: int
+    mtime_ns: int
+
+    @property
+    def document_id(self) -> str:
+        """The id of the document that this file holds."""
+        return document_id(self.relative)
+
+
+@dataclass(frozen=True, slots=True)
+class Walk:
+    """All that lies below a root: `files` and `skipped`, both in order of their relative paths."""
+
+    files: tuple[FoundFile, ...]
+    skipped: tuple[tuple[str, str], ...]
+    """(relative path, reason) of what is no document; a folder that was not entered is one entry."""
+
+
+def walk(
+    root: Path,
+    suffixes: Collection[str],
+    *,
+    exclude_folders: Collection[str] = EXCLUDED_FOLDERS,
+    exclude: Iterable[Path] = (),
+) -> Walk:
+    """Find the documents below a folder.
+
+    Args:
+        root: The folder; it may be hidden, or a link.
+        suffixes: Lower case, with the dot: what the loaders read.
+        exclude_folders: Names of folders that are not entered.
+        exclude: Folders that are not entered wherever they are, such as the data folder.
+
+    Raises:
+        ConfigError: `root` is not a folder, or cannot be listed.
+    """
+    if not root.is_dir():
+        raise ConfigError(f"documents_dir = {str(root)!r}: there is no such folder; create it, or name another one")
+    walker = _Walker(root, suffixes, exclude_folders, exclude)
+    walker.run()
+    return walker.result()
+
+
+class _Walker:
+    def __init__(
+        self, root: Path, suffixes: Collection[str], exclude_folders: Collection[str], exclude: Iterable[Path]
+    ) -> None:
+        self._root = root
+        self._real_root = os.path.realpath(root)
+        self._suffixes = frozenset(suffixes)
+        self._folders = frozenset(exclude_folders)
+        self._excluded = {os.path.realpath(path) for path in exclude}
+        self._files: dict[str, FoundFile] = {}
+        self._skipped: dict[str, str] = {}
+
+    def run(self) -> None:
+        for folder, names, files in os.walk(self._root, followlinks=False, onerror=self._folder_error):
+            names[:] = sorted(name for name in names if self._enters(Path(folder, name)))
+            for name in sorted(files):  # sorted, so that of two spellings of a name always the same one wins
+                self._look_at(Path(folder, name))
+
+    def result(self) -> Walk:
+        return Walk(
+            files=tuple(self._files[relative] for relative in sorted(self._files)),
+            skipped=tuple(sorted(self._skipped.items())),
+        )
+
+    def _relative(self, path: Path) -> str:
+        return readable_path(path.relative_to(self._root).as_posix())
+
+    def _skip(self, path: Path, reason: str) -> None:
+        relative = self._relative(path)
+        if relative in self._skipped or relative in self._files:
+            relative = _told_apart(relative, self._skipped)
+        self._skipped[relative] = reason
+
+    def _folder_error(self, error: OSError) -> None:
+        folder = Path(error.filename or self._root)
+        if folder == self._root:
+            raise ConfigError(f"documents_dir = {str(folder)!r} cannot be listed: {error.strerror}") from error
+        self._skip(folder, f"the folder cannot be listed ({error.strerror}); change its permissions")
+
+    def _enters(self, folder: Path) -> bool:
+        """Whether to walk into a folder; the reason why not is noted."""
+        if folder.is_symlink():
+            self._skip(folder, "a link to a folder is not followed; copy or move the folder itself below the root")
+        elif self._excluded and os.path.realpath(folder) in self._excluded:
+            self._skip(folder, "the folder where this program keeps its data")
+        elif folder.name.startswith("."):
+            self._skip(folder, _HIDDEN)
+        elif folder.name in self._folders:
+            self._skip(folder, f"folders called {folder.name} are not read")
+        else:
+            return True
+        return False
+
+    def _look_at(self, path: Path) -> None:
+        reason = self._no_document(path.name)
+        if reason:
+            self._skip(path, reason)
+            return
+        try:
+            status = path.lstat()
+            if stat.S_ISLNK(status.st_mode):
+                reason = self._link_reason(path)
+                status = path.stat()
+        except OSError as error:
+            if path.is_symlink() and error.errno in (errno.ENOENT, errno.ELOOP):
+                self._skip(path, "a link whose target does not exist; remove or mend it")
+                return
+            self._skip(path, f"the system cannot read it ({error.strerror})")
+            return
+        if not stat.S_ISREG(status.st_mode):
+            reason = "not a file but a pipe, socket or device"
+        relative = self._relative(path)
+        if not reason and relative in self._files:
+            reason = f"the same name as {relative} in another Unicode spelling; rename one of them"
+        if reason:
+            self._skip(path, reason)
+        else:
+            self._files[relative] = FoundFile(path, relative, status.st_size, status.st_mtime_ns)
+
+    def _no_document(self, name: str) -> str | None:
+        """Why a file of this name is no document; None when it is one."""
+        if name.startswith("~$"):
+            return "the lock file of a document that is open in Word; close it there"
+        if name.startswith("."):
+            return _HIDDEN
+        suffix = os.path.splitext(name)[1].lower()
+        if suffix in self._suffixes:
+            return None
+        kind = f"no loader reads {suffix}" if suffix else "no suffix says what it is"
+        return f"{kind}; readable are {', '.join(sorted(self._suffixes))}"
+
+    def _link_reason(self, link: Path) -> str | None:
+        """Why a link to a file is not read; None when its target is reached in no other way."""
+        target = os.path.realpath(link)
+        if not _is_below(target, self._real_root):
+            return "a link to a file outside of the folder is not followed; copy the file itself below the root"
+        inside = Path(target).relative_to(self._real_root)
+        if any(_is_below(target, folder) for folder in self._excluded):
+            return "a link into the folder where this program keeps its data"
+        if self._no_document(inside.name) is None and not any(map(self._is_skipped_name, inside.parts)):
+            return f"a link to {readable_path(inside.as_posix())}, which is read itself"
+        return None
+
+    def _is_skipped_name(self, name: str) -> bool:
+        return name.startswith(".") or name in self._folders
+
+
+def _is_below(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder.rstrip(os.sep) + os.sep)
+
+
+def _told_apart(relative: str, taken: Collection[str]) -> str:
+    """A name for a second entry of the same spelling, so that no skipped file vanishes."""
+    return next(name for name in _numbered(relative) if name not in taken)
+
+
+def _numbered(relative: str) -> Iterator[str]:
+    number = 2
+    while True:
+        yield f"{relative} ({number})"
+        number += 1

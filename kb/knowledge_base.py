@@ -1,0 +1,413 @@
+"""KnowledgeBase: open, ingest, search, ask, stream, status. The only place that wires the parts."""
+
+from __future__ import annotations
+
+import time
+from bisect import bisect_right
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from kb.citations import removed_note, resolve
+from kb.components import (
+    AnswerGenerator,
+    Chat,
+    Chunker,
+    CountsTokens,
+    Embedder,
+    Parts,
+    Reranker,
+    Store,
+    StorePlace,
+    build_component,
+)
+from kb.errors import ConfigError, IndexMismatchError, NothingIngestedError
+from kb.ledger.ledger import Ledger
+from kb.ledger.names import collection_slug
+from kb.markers import MarkerFilter
+from kb.prompts import not_found_text, question_language
+from kb.records import Answer, AnswerReady, Citation, Generated, HitsFound, SearchResult, StreamEvent, TextPiece
+from kb.retrieval import Retriever
+from kb.settings import Origins, Settings, load_settings
+
+if TYPE_CHECKING:
+    from kb.ingest.report import IngestReport
+    from kb.ledger.generations import Generation
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """What a collection holds."""
+
+    collection: str
+    folder: Path
+    root: Path | None
+    documents: int
+    chunks: int
+    failed: int
+    embedder: str | None
+    """The fingerprint of the embedder that it was built with; None before the first ingest."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Opened:
+    """One generation opened for questions, as it was at a revision of the ledger."""
+
+    revision: int
+    generation: Generation
+    store: Store
+
+
+class KnowledgeBase:
+    """A folder of documents that can be asked.
+
+    Example:
+        with KnowledgeBase.open("config.toml") as base:
+            base.ingest()
+            answer = base.ask("What does a 429 mean?")
+    """
+
+    def __init__(self, settings: Settings, origins: Origins, *, quiet: bool = True) -> None:
+        self.settings = settings
+        self._origins = origins
+        self._quiet = quiet
+        self._ledger: Ledger | None = None
+        self._opened: _Opened | None = None
+
+    @classmethod
+    def open(cls, config: str | Path | None = None, *, quiet: bool = True, **overrides: Any) -> Self:
+        """Open the knowledge base that the settings describe; nothing is loaded yet.
+
+        Args:
+            config: A configuration file; None takes `./config.toml` when there is one.
+            quiet: No progress on stderr.
+            overrides: Settings that win over all others, as nested dicts: `retrieval={"top_k": 3}`.
+
+        Raises:
+            ConfigError: a setting is unknown or wrong.
+        """
+        settings, origins = load_settings(config, **overrides)
+        return cls(settings, origins, quiet=quiet)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Release files; the object can be used again, which opens them anew."""
+        if self._opened is not None:
+            self._opened.store.close()
+            self._opened = None
+        if self._ledger is not None:
+            self._ledger.close()
+            self._ledger = None
+
+    # ── what people do ──
+
+    def ingest(
+        self, folder: str | Path | None = None, *, rebuild: bool = False, allow_removals: bool = False
+    ) -> IngestReport:
+        """Bring the collection in step with `folder` (`documents_dir` when not given).
+
+        Raises:
+            KbError: see `kb.ingest.run.run`; what was done by then is kept.
+        """
+        from kb.ingest.run import Job, run
+
+        load, pipelines = self._loading()
+        return run(
+            Job(
+                root=(Path(folder) if folder is not None else self.settings.documents_dir).expanduser().absolute(),
+                data_dir=self.settings.data_dir,
+                folder=self.folder,
+                collection=self.settings.collection,
+                embedder=self.embedder,
+                chunker=self._chunker,
+                load=load,
+                pipelines=pipelines,
+                open_store=self._open_store,
+                limits=self.settings.ingest,
+                rebuild=rebuild,
+                allow_removals=allow_removals,
+                quiet=self._quiet,
+            )
+        )
+
+    def search(self, question: str, top_k: int | None = None, cutoff: float | None = None) -> SearchResult:
+        """Find the passages nearest to a question; see `search_many`."""
+        return self.search_many([question], top_k, cutoff)[0]
+
+    def search_many(
+        self, questions: Sequence[str], top_k: int | None = None, cutoff: float | None = None
+    ) -> tuple[SearchResult, ...]:
+        """Search several questions in one call, one result each in their order.
+
+        Raises:
+            NothingIngestedError: there is no collection yet.
+            IndexMismatchError: the collection was built with another embedder.
+        """
+        if top_k is not None and top_k < 1:
+            raise ConfigError(f"top_k = {top_k}; allowed: a number from 1")
+        if cutoff is not None and not -1 <= cutoff <= 1:
+            raise ConfigError(f"cutoff = {cutoff}; allowed: a similarity from -1 to 1")
+        ledger, opened = self._current()
+        retriever = Retriever(
+            embedder=self.embedder,
+            store=opened.store,
+            ledger=ledger,
+            generation=opened.generation.number,
+            reranker=self._reranker,
+            retrieval=self.settings.retrieval,
+            keyword=self.settings.keyword,
+        )
+        return retriever.search_many(questions, top_k, cutoff)
+
+    def ask(self, question: str, top_k: int | None = None, cutoff: float | None = None) -> Answer:
+        """Answer a question from the documents, or say that they don't."""
+        answer: Answer | None = None
+        for event in self.stream(question, top_k, cutoff):
+            if isinstance(event, AnswerReady):
+                answer = event.answer
+        assert answer is not None, "stream ends with AnswerReady"
+        return answer
+
+    def stream(self, question: str, top_k: int | None = None, cutoff: float | None = None) -> Iterator[StreamEvent]:
+        """The same as `ask`, while it happens: HitsFound, TextPiece …, AnswerReady."""
+        started = time.perf_counter()
+        result = self.search(question, top_k, cutoff)
+        yield HitsFound(result)
+        markers = MarkerFilter(len(result.hits))
+        generated = yield from self._pieces(question, result, markers)
+        text = generated.text if not generated.answered else "".join(markers.passed)
+        citations, notes = self._citations(text, result, generated) if generated.answered else ((), ())
+        if markers.removed:
+            notes = (removed_note(markers.removed), *notes)
+        yield AnswerReady(
+            Answer(
+                question=question,
+                answered=generated.answered,
+                text=text,
+                citations=citations,
+                hits=result.hits or tuple(drop.hit for drop in result.dropped[: self.settings.retrieval.top_k]),
+                cutoff=result.cutoff,
+                best_score=result.best_score,
+                embedder=self.embedder.name,
+                generator=self._generator.name,
+                seconds=time.perf_counter() - started,
+                dropped=result.dropped,
+                notes=(*result.notes, *generated.notes, *notes),
+            )
+        )
+
+    def status(self) -> Status:
+        """What the collection holds now."""
+        try:
+            ledger = self._open_ledger()
+        except NothingIngestedError:
+            return Status(self.settings.collection, self.folder, None, 0, 0, 0, None)
+        generation = ledger.current_generation()
+        if generation is None:
+            return Status(self.settings.collection, self.folder, ledger.root(), 0, 0, 0, None)
+        counts = ledger.counts(generation.number)
+        failed = sum(source.status == "failed" for source in ledger.sources(generation.number).values())
+        return Status(
+            self.settings.collection,
+            self.folder,
+            ledger.root(),
+            counts.documents,
+            counts.chunks,
+            failed,
+            generation.fingerprint,
+        )
+
+    def changed_since_ingest(self) -> str | None:
+        """Say in a few words what has changed in the folder since the last ingest; None when nothing has."""
+        from kb.ingest.plan import changes_in_words
+        from kb.ingest.walk import walk
+        from kb.loading import loader_suffixes
+
+        ledger, opened = self._current()
+        root = ledger.root()
+        if root is None or not root.is_dir():
+            return f"the folder {root} is not there" if root else None
+        found = walk(root, suffixes=frozenset(loader_suffixes()), exclude=(self.settings.data_dir,))
+        return changes_in_words(found, ledger.sources(opened.generation.number))
+
+    # ── the parts ──
+
+    @property
+    def folder(self) -> Path:
+        """Where the collection's ledger, lock and generations are."""
+        return self.settings.data_dir / collection_slug(self.settings.collection)
+
+    @cached_property
+    def embedder(self) -> Embedder:
+        """The configured embedder, built at first use."""
+        embedder: Embedder = self._component("embedding", self.settings.embedding)
+        return embedder
+
+    @cached_property
+    def _chunker(self) -> Chunker:
+        embedder = self.embedder
+        if not isinstance(embedder, CountsTokens):
+            raise ConfigError(f"the embedder {embedder.name} cannot count tokens, so chunks cannot be sized for it")
+        chunker: Chunker = self._component(
+            "chunking", self.settings.chunking, embedder=embedder, count_tokens=embedder.count_tokens
+        )
+        return chunker
+
+    @cached_property
+    def _reranker(self) -> Reranker:
+        reranker: Reranker = self._component("rerank", self.settings.rerank, embedder=self.embedder)
+        return reranker
+
+    @cached_property
+    def _generator(self) -> AnswerGenerator:
+        generator: AnswerGenerator = self._component(
+            "generation", self.settings.generation, embedder=self.embedder, chat=self._answer_chat
+        )
+        return generator
+
+    def _answer_chat(self) -> Chat:
+        from kb.services.chat import OpenAIChat
+
+        return OpenAIChat(self.settings.chat.answer, self._origins.secret)
+
+    def _component(self, kind: str, section: Any, **lent: Any) -> Any:
+        parts = Parts(secret=self._origins.secret, quiet=self._quiet, **lent)
+        return build_component(kind, section.use, section.options(section.use), parts)
+
+    def _loading(self) -> tuple[Any, dict[str, str]]:
+        """How files are read, and the fingerprint of reading and cutting by suffix."""
+        from kb.loading import load_document, loader_fingerprint, loader_suffixes
+
+        section = self.settings.loading
+        options = {name: section.options(name) for name in set(loader_suffixes().values())}
+        most = int(section.max_file_megabytes * 1024 * 1024)
+        pipelines = {
+            suffix: f"{loader_fingerprint(name, options[name])} {self._chunker.fingerprint}"
+            for suffix, name in loader_suffixes().items()
+        }
+
+        def load(file: Any) -> Any:
+            return load_document(file.path, file.relative, options=options, max_bytes=most)
+
+        return load, pipelines
+
+    # ── one generation, opened ──
+
+    def _open_ledger(self) -> Ledger:
+        if self._ledger is None:
+            self._ledger = Ledger(self.folder, read_only=True)
+        return self._ledger
+
+    def _current(self) -> tuple[Ledger, _Opened]:
+        """The ledger and the current generation's store, opened anew when an ingest has changed them."""
+        ledger = self._open_ledger()
+        revision = ledger.revision()
+        if self._opened is not None and self._opened.revision == revision:
+            return ledger, self._opened
+        if self._opened is not None:
+            self._opened.store.close()
+            self._opened = None
+        generation = ledger.current_generation()
+        if generation is None:
+            raise NothingIngestedError(
+                f"nothing has been ingested into {self.settings.collection!r} yet: python -m pipelines.ingest"
+            )
+        if generation.fingerprint != self.embedder.fingerprint:
+            raise IndexMismatchError(generation.fingerprint, self.embedder.fingerprint)
+        store = self._open_store(generation, ledger.generation_folder(generation))
+        self._opened = _Opened(revision, generation, store)
+        return ledger, self._opened
+
+    def _open_store(self, generation: Generation, folder: Path) -> Store:
+        name = self.settings.collection
+        place = StorePlace(folder, name, collection_slug(name), generation.fingerprint, generation.dimension)
+        store: Store = self._component("store", self.settings.store, place=place)
+        return store
+
+    # ── the answer ──
+
+    def _pieces(
+        self, question: str, result: SearchResult, markers: MarkerFilter
+    ) -> Generator[StreamEvent, None, Generated]:
+        """The answer's text as it comes, with its markers made uniform."""
+        if not result.hits:
+            text = not_found_text(question_language(question))
+            yield TextPiece(text)
+            return Generated(text, answered=False)
+        stream = self._generator.stream(question, result.hits)
+        try:
+            while True:
+                if piece := markers.feed(next(stream)):
+                    yield TextPiece(piece)
+        except StopIteration as stop:
+            generated: Generated = stop.value
+        if piece := markers.finish():
+            yield TextPiece(piece)
+        return generated
+
+    def _citations(
+        self, text: str, result: SearchResult, generated: Generated
+    ) -> tuple[tuple[Citation, ...], tuple[str, ...]]:
+        """The answer's citations, each with the page and heading of its quote, not of its chunk."""
+        citations, notes = resolve(text, result.hits, generated.quotes)
+        ledger, opened = self._current()
+        documents = {hit.chunk.id: hit.chunk.document_id for hit in result.hits}
+        placed = []
+        for citation in citations:
+            document = ledger.document(opened.generation.number, documents[citation.chunk_id])
+            if document is None or document.text[citation.start : citation.end] != citation.quote:
+                placed.append(citation)  # replaced by an ingest a moment ago; the chunk's own place still holds
+                continue
+            page = bisect_right(document.pages, citation.start, key=lambda p: p.start) - 1
+            heading = bisect_right(document.headings, citation.start, key=lambda h: h.start) - 1
+            placed.append(
+                replace(
+                    citation,
+                    page=document.pages[page].number if document.pages else None,
+                    heading=document.headings[heading].text if heading >= 0 else citation.heading,
+                )
+            )
+        return tuple(placed), notes
+
+
+@lru_cache(maxsize=4)
+def _opened_base(key: str, config: str | Path | None) -> KnowledgeBase:
+    import json
+
+    return KnowledgeBase.open(config, **json.loads(key))
+
+
+def rag_query(
+    question: str,
+    *,
+    config: str | Path | None = None,
+    top_k: int | None = None,
+    cutoff: float | None = None,
+    **overrides: Any,
+) -> Answer:
+    """Ask the ingested documents one question.
+
+    Args:
+        question: In any language.
+        config: A configuration file; None takes `./config.toml` when there is one.
+        top_k: At most so many hits.
+        cutoff: The least similarity that counts as evidence.
+        overrides: Settings that win over all others: `collection="notes"`, `retrieval={"candidates": 20}`.
+
+    Returns:
+        The answer: `str()` gives its text with sources, a notebook shows it formatted.
+    """
+    import json
+
+    key = json.dumps(overrides, sort_keys=True, default=str)
+    return _opened_base(key, config).ask(question, top_k, cutoff)

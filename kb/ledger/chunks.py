@@ -1,0 +1,149 @@
+"""Live chunks, and what the vector store holds of them.
+
+A chunk is live if and only if the ledger lists it. The vector store is a cache: `store_rows` says
+what may be in it, and is written before the store is. So after a crash anywhere
+
+- a store row without a chunk is stale: delete it from the store, then forget it;
+- a chunk whose store row is missing, dirty or of another payload is unsynced: upsert it again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kb.ledger.connection import LedgerConnection, pages
+from kb.ledger.documents import unpack
+from kb.ledger.hashes import DIRTY, payload_hash
+from kb.records import Chunk
+
+_READ_AHEAD = 256
+"""Chunks that are read at once when all are walked through: a few hundred kilobytes of text."""
+
+
+@dataclass(frozen=True, slots=True)
+class LiveChunk:
+    """A live chunk with what is needed to write it to the vector store."""
+
+    chunk: Chunk
+    source: str
+    text_hash: str
+    """The key of its vector."""
+    payload_hash: str
+    """What its store row will say once it is in the store."""
+
+
+class Chunks(LedgerConnection):
+    """The part of the ledger that keeps chunks and store rows."""
+
+    def chunks(self, generation: int, chunk_ids: Sequence[str]) -> dict[str, tuple[Chunk, str]]:
+        """Those of the chunks that are live, each with its source's path, all read at one moment."""
+        found = self.live_chunks(generation, chunk_ids)
+        return {chunk_id: (live.chunk, live.source) for chunk_id, live in found.items()}
+
+    def live_chunks(self, generation: int, chunk_ids: Sequence[str]) -> dict[str, LiveChunk]:
+        """The same with hashes."""
+        with self.snapshot():
+            rows = self._rows_of(
+                "SELECT c.chunk_id, c.document_id, c.span_start, c.span_end, c.page, c.heading_path, c.header, "
+                "s.path, c.text_hash, c.payload_hash FROM chunks c JOIN sources s USING (generation, document_id) "
+                "WHERE c.generation = ? AND c.chunk_id IN (?)",
+                (generation,),
+                chunk_ids,
+            )
+            packed = self._rows_of(
+                "SELECT document_id, text FROM documents WHERE generation = ? AND document_id IN (?)",
+                (generation,),
+                [row[1] for row in rows],
+            )
+        texts = {document_id: unpack(text) for document_id, text in packed}
+        return {row[0]: _live_chunk(row, texts[row[1]]) for row in rows}
+
+    def all_chunks(self, generation: int) -> Iterator[LiveChunk]:
+        """Every live chunk, document by document in reading order, read ahead in pages.
+
+        The ledger may change meanwhile: a chunk that has gone by then is left out.
+        """
+        with self.snapshot():
+            ids = self._rows(
+                "SELECT chunk_id FROM chunks WHERE generation = ? ORDER BY document_id, position", (generation,)
+            )
+        return self._walk(generation, [row[0] for row in ids])
+
+    def unsynced_chunks(self, generation: int) -> Iterator[LiveChunk]:
+        """Live chunks that the vector store lacks or may hold with another payload, as `all_chunks`."""
+        with self.snapshot():
+            ids = self._rows(
+                "SELECT c.chunk_id FROM chunks c LEFT JOIN store_rows r USING (generation, chunk_id) "
+                "WHERE c.generation = ? AND r.payload_hash IS NOT c.payload_hash ORDER BY c.document_id, c.position",
+                (generation,),
+            )
+        return self._walk(generation, [row[0] for row in ids])
+
+    def needing_upsert(self, generation: int, source: str, chunks: Sequence[Chunk]) -> list[Chunk]:
+        """Those of the chunks that the store does not hold exactly as they are here."""
+        with self.snapshot():
+            rows = self._rows_of(
+                "SELECT chunk_id, payload_hash FROM store_rows WHERE generation = ? AND chunk_id IN (?)",
+                (generation,),
+                [chunk.id for chunk in chunks],
+            )
+        stored = dict(rows)
+        return [chunk for chunk in chunks if stored.get(chunk.id) != payload_hash(chunk, source)]
+
+    def mark_dirty(self, generation: int, chunk_ids: Sequence[str]) -> None:
+        """Say that these rows are about to be written to the store; call it before every upsert."""
+        self.mark_stored(generation, dict.fromkeys(chunk_ids, DIRTY))
+
+    def mark_stored(self, generation: int, payloads: Mapping[str, str]) -> None:
+        """Say which payload the store now holds for these chunks, after an upsert of live chunks."""
+        with self.transaction():
+            self._connection.executemany(
+                "INSERT OR REPLACE INTO store_rows VALUES (?, ?, ?)",
+                [(generation, chunk_id, payload) for chunk_id, payload in payloads.items()],
+            )
+
+    def stale_rows(self, generation: int) -> list[str]:
+        """Ids that may be in the store and are not live."""
+        with self.snapshot():
+            rows = self._rows(
+                "SELECT r.chunk_id FROM store_rows r LEFT JOIN chunks c USING (generation, chunk_id) "
+                "WHERE r.generation = ? AND c.chunk_id IS NULL",
+                (generation,),
+            )
+        return [row[0] for row in rows]
+
+    def forget_rows(self, generation: int, chunk_ids: Sequence[str]) -> None:
+        """Say that these ids are no longer in the store, after their delete."""
+        with self.transaction():
+            self._connection.executemany(
+                "DELETE FROM store_rows WHERE generation = ? AND chunk_id = ?",
+                [(generation, chunk_id) for chunk_id in chunk_ids],
+            )
+
+    def forget_all_rows(self, generation: int) -> None:
+        """Say that the store is empty, when its folder was lost: all live chunks become unsynced."""
+        with self.transaction():
+            self._connection.execute("DELETE FROM store_rows WHERE generation = ?", (generation,))
+
+    def _walk(self, generation: int, chunk_ids: Sequence[str]) -> Iterator[LiveChunk]:
+        for page in pages(chunk_ids, _READ_AHEAD):
+            found = self.live_chunks(generation, page)
+            yield from (found[chunk_id] for chunk_id in page if chunk_id in found)
+
+
+def _live_chunk(row: Sequence[Any], text: str) -> LiveChunk:
+    chunk_id, document_id, start, end, page, heading_path, header, source, text_key, payload = row
+    chunk = Chunk(
+        id=chunk_id,
+        document_id=document_id,
+        text=text[start:end],
+        start=start,
+        end=end,
+        page=page,
+        heading_path=tuple(json.loads(heading_path)),
+        header=header,
+    )
+    return LiveChunk(chunk, source, text_key, payload)

@@ -1,0 +1,265 @@
+"""Sources and their documents: what was read, when, and with what result."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+from kb.errors import LedgerError
+from kb.ledger.connection import LedgerConnection
+from kb.ledger.hashes import DIRTY, payload_hash, text_hash
+from kb.records import Chunk, Document, Heading, Page
+
+SourceStatus: TypeAlias = Literal["indexed", "skipped", "failed"]
+
+
+@dataclass(frozen=True, slots=True)
+class SourceRow:
+    """One file as it was when it was last looked at."""
+
+    document_id: str
+    path: str
+    size: int
+    mtime_ns: int
+    content_hash: str
+    status: SourceStatus
+    reason: str = ""
+    """Why it was skipped or failed; one sentence."""
+    pipeline: str = ""
+    """The fingerprints of the loader and the chunker; another one means that the file is due again."""
+    warnings: tuple[str, ...] = ()
+
+
+class Documents(LedgerConnection):
+    """The part of the ledger that keeps sources and documents."""
+
+    def sources(self, generation: int) -> dict[str, SourceRow]:
+        """All sources by document id."""
+        with self.snapshot():
+            rows = self._rows(
+                "SELECT document_id, path, size, mtime_ns, content_hash, status, reason, pipeline, warnings "
+                "FROM sources WHERE generation = ? ORDER BY document_id",
+                (generation,),
+            )
+        return {row[0]: _source_row(row) for row in rows}
+
+    def document_ids(self, generation: int) -> set[str]:
+        """The documents that can be found, also those whose source failed since."""
+        with self.snapshot():
+            rows = self._rows("SELECT document_id FROM documents WHERE generation = ?", (generation,))
+        return {row[0] for row in rows}
+
+    def touch_source(self, generation: int, document_id: str, *, size: int, mtime_ns: int) -> None:
+        """Remember new file times of a source whose content is the same.
+
+        Raises:
+            LedgerError: there is no such source.
+        """
+        with self.transaction():
+            touched = self._connection.execute(
+                "UPDATE sources SET size = ?, mtime_ns = ? WHERE generation = ? AND document_id = ?",
+                (size, mtime_ns, generation, document_id),
+            ).rowcount
+            if not touched:
+                raise LedgerError(f"{document_id} is not a source of generation {generation} in {self._file}")
+
+    def replace_document(
+        self, generation: int, source: SourceRow, document: Document, chunks: Sequence[Chunk]
+    ) -> list[str]:
+        """Flip a document to its new state: source, text, chunks and store rows, all at once.
+
+        By now the vector store must hold every chunk as it is here (see `needing_upsert` and `mark_dirty`).
+
+        Returns:
+            The ids of chunks that are live no longer: to be deleted from the store, then forgotten.
+
+        Raises:
+            LedgerError: a chunk is no span of this document, or was never marked.
+        """
+        _check_spans(document, chunks)
+        with self.transaction():
+            former = self._live_chunks(generation, [document.id])
+            self._connection.execute(
+                "DELETE FROM chunks WHERE generation = ? AND document_id = ?", (generation, document.id)
+            )
+            self._write_source(generation, source)
+            self._write_document(generation, document)
+            hashes = [payload_hash(chunk, source.path) for chunk in chunks]
+            self._connection.executemany(
+                "INSERT INTO chunks VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                [
+                    (generation, *_chunk_row(position, chunk), payload)
+                    for position, (chunk, payload) in enumerate(zip(chunks, hashes, strict=True))
+                ],
+            )
+            marked = self._connection.executemany(
+                "UPDATE store_rows SET payload_hash = ? WHERE generation = ? AND chunk_id = ?",
+                [(payload, generation, chunk.id) for chunk, payload in zip(chunks, hashes, strict=True)],
+            ).rowcount
+            if chunks and marked != len(chunks):
+                raise LedgerError(
+                    f"{source.path}: {len(chunks) - marked} of its chunks were not marked before they were written to "
+                    "the vector store, so a crash could have lost sight of them. This is a fault of the ingest"
+                )
+            live = {chunk.id for chunk in chunks}
+            gone = [chunk_id for chunk_id in former if chunk_id not in live]
+            self._unlist(generation, gone)
+        return gone
+
+    def remove_documents(self, generation: int, document_ids: Sequence[str]) -> list[str]:
+        """Remove documents and their sources; unknown ids are ignored.
+
+        Returns:
+            The ids of chunks that are live no longer: to be deleted from the store, then forgotten.
+        """
+        with self.transaction():
+            former = self._live_chunks(generation, document_ids)
+            for table in ("sources", "documents", "chunks"):
+                self._connection.executemany(
+                    f"DELETE FROM {table} WHERE generation = ? AND document_id = ?",
+                    [(generation, document_id) for document_id in document_ids],
+                )
+            self._unlist(generation, former)
+        return former
+
+    def record_failure(self, generation: int, source: SourceRow) -> None:
+        """Remember that a source was skipped or failed; a document read earlier stays as it was.
+
+        Raises:
+            LedgerError: the row says `indexed`.
+        """
+        if source.status == "indexed":
+            raise LedgerError(f"{source.path}: an indexed source is recorded with its document, by replace_document")
+        with self.transaction():
+            self._write_source(generation, source)
+
+    def document(self, generation: int, document_id: str) -> Document | None:
+        """A document as it was loaded, without its blocks, which only chunking needs."""
+        with self.snapshot():
+            rows = self._rows(
+                "SELECT s.path, d.text, d.title, d.kind, d.metadata, d.pages, d.headings, s.warnings "
+                "FROM documents d JOIN sources s USING (generation, document_id) "
+                "WHERE d.generation = ? AND d.document_id = ?",
+                (generation, document_id),
+            )
+        if not rows:
+            return None
+        path, text, title, kind, metadata, pages, headings, warnings = rows[0]
+        return Document(
+            id=document_id,
+            path=path,
+            text=unpack(text),
+            title=title,
+            kind=kind,
+            metadata=json.loads(metadata),
+            pages=tuple(Page(*page) for page in json.loads(pages)),
+            headings=tuple(Heading(*heading) for heading in json.loads(headings)),
+            warnings=tuple(json.loads(warnings)),
+        )
+
+    def page_of(self, generation: int, document_id: str, offset: int) -> int | None:
+        """The number of the page that holds the character at `offset`; None without pages."""
+        with self.snapshot():
+            rows = self._rows(
+                "SELECT pages FROM documents WHERE generation = ? AND document_id = ?", (generation, document_id)
+            )
+        pages = json.loads(rows[0][0]) if rows else []
+        # A blank page starts where the next one does; the last of them is the one with the text.
+        index = bisect_right(pages, offset, key=lambda page: page[1]) - 1
+        return int(pages[max(index, 0)][0]) if pages else None
+
+    def _live_chunks(self, generation: int, document_ids: Sequence[str]) -> list[str]:
+        rows = self._rows_of(
+            "SELECT chunk_id FROM chunks WHERE generation = ? AND document_id IN (?)", (generation,), document_ids
+        )
+        return [row[0] for row in rows]
+
+    def _unlist(self, generation: int, chunk_ids: Sequence[str]) -> None:
+        """Note that these chunks are live no longer, and that what can be found has changed."""
+        # Dirty at once: a crash may come between their delete from the store and forget_rows, and
+        # a chunk that comes back later must not be taken for stored.
+        self._connection.executemany(
+            "UPDATE store_rows SET payload_hash = ? WHERE generation = ? AND chunk_id = ?",
+            [(DIRTY, generation, chunk_id) for chunk_id in chunk_ids],
+        )
+        self._changed()
+
+    def _write_source(self, generation: int, source: SourceRow) -> None:
+        try:
+            self._connection.execute(
+                "INSERT OR REPLACE INTO sources VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                (
+                    generation,
+                    source.document_id,
+                    _showable(source.path),
+                    source.size,
+                    source.mtime_ns,
+                    source.content_hash,
+                    source.status,
+                    _showable(source.reason),
+                    source.pipeline,
+                    json.dumps([_showable(warning) for warning in source.warnings], ensure_ascii=False),
+                ),
+            )
+        except UnicodeEncodeError as error:
+            raise LedgerError(f"{source.path!r}: an id in the ledger has to be valid Unicode text: {error}") from error
+
+    def _write_document(self, generation: int, document: Document) -> None:
+        self._connection.execute(
+            "INSERT OR REPLACE INTO documents VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                generation,
+                document.id,
+                zlib.compress(document.text.encode("utf-8")),
+                document.title,
+                document.kind,
+                json.dumps(dict(document.metadata), ensure_ascii=False),
+                json.dumps([(page.number, page.start, page.end) for page in document.pages]),
+                json.dumps([(h.level, h.text, h.start, h.end) for h in document.headings], ensure_ascii=False),
+            ),
+        )
+
+
+def unpack(text: bytes) -> str:
+    """A document's text from its column."""
+    return zlib.decompress(text).decode("utf-8")
+
+
+def _source_row(row: Sequence[Any]) -> SourceRow:
+    document_id, path, size, mtime_ns, content_hash, status, reason, pipeline, warnings = row
+    return SourceRow(
+        document_id, path, size, mtime_ns, content_hash, status, reason, pipeline, tuple(json.loads(warnings))
+    )
+
+
+def _chunk_row(position: int, chunk: Chunk) -> tuple[Any, ...]:
+    return (
+        chunk.id,
+        chunk.document_id,
+        position,
+        chunk.start,
+        chunk.end,
+        chunk.page,
+        json.dumps(chunk.heading_path, ensure_ascii=False),
+        chunk.header,
+        text_hash(chunk.embedded_text),
+    )
+
+
+def _check_spans(document: Document, chunks: Sequence[Chunk]) -> None:
+    # The ledger keeps only the span, so a wrong one would quote another text later.
+    for chunk in chunks:
+        if chunk.document_id != document.id or document.text[chunk.start : chunk.end] != chunk.text:
+            raise LedgerError(
+                f"{document.path}: chunk {chunk.id} is not the text from {chunk.start} to {chunk.end} of it. "
+                "This is a fault of the chunker"
+            )
+
+
+def _showable(text: str) -> str:
+    """Replace lone surrogates, which a file name that is no text brings, for nothing can store them."""
+    return text.encode("utf-8", "replace").decode("utf-8")

@@ -1,0 +1,230 @@
+"""The two PDF libraries: pdfium, right and fast on nearly everything, and pypdf for the rest.
+
+pdfium is not thread-safe (wrong text, even a crash), so one lock is held while it works on a file.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from io import BytesIO
+from typing import Any
+
+from kb.loading._pdf_text import CJK_GAP
+
+_PDFIUM = threading.Lock()
+_PDFIUM_PASSWORD_ERROR = 4
+MAX_BOOKMARKS = 10_000
+"""More are damage: a loop in the outline."""
+MAX_FIELD_CHARACTERS = 10_000
+MIN_COLUMN_GAP = 1.0
+"""In heights of a character. Gaps in running text measured at most 0.4, between columns 2.2 and more."""
+
+
+class UnreadableError(Exception):
+    """A library cannot open the file; `needs_password` is what it believes."""
+
+    def __init__(self, reason: str, *, needs_password: bool = False) -> None:
+        self.needs_password = needs_password
+        super().__init__(reason)
+
+
+@dataclass(frozen=True, slots=True)
+class RawPage:
+    """One page as a library gives it."""
+
+    text: str = ""
+    rotated: bool = False
+    drawn: bool = True
+    """Whether anything is drawn on it: a page without text that is drawn is a scan."""
+    problem: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Bookmark:
+    """An entry of the outline; `page` counts from 0."""
+
+    level: int
+    title: str
+    page: int
+
+
+@dataclass(frozen=True, slots=True)
+class RawPdf:
+    """A whole file as pdfium gives it."""
+
+    pages: tuple[RawPage, ...]
+    bookmarks: tuple[Bookmark, ...] = ()
+    info: dict[str, str] = field(default_factory=dict)
+    has_form: bool = False
+
+
+def read_with_pdfium(data: bytes, passwords: tuple[str, ...]) -> RawPdf:
+    """Read all pages.
+
+    Raises:
+        UnreadableError: pdfium cannot open the file with any of the passwords, nor without one.
+    """
+    import pypdfium2
+
+    with _PDFIUM:
+        document = _open_pdfium(data, passwords)
+        try:
+            pages = tuple(_pdfium_page(document, number) for number in range(len(document)))
+            info = document.get_metadata_dict(skip_empty=True)
+            has_form = document.get_formtype() != pypdfium2.raw.FORMTYPE_NONE
+            return RawPdf(pages, _bookmarks(document), info, has_form)
+        finally:
+            document.close()
+
+
+def _open_pdfium(data: bytes, passwords: tuple[str, ...]) -> Any:
+    import pypdfium2
+
+    problem: pypdfium2.PdfiumError | None = None
+    for password in (None, *passwords):
+        try:
+            return pypdfium2.PdfDocument(data, password=password)
+        except pypdfium2.PdfiumError as error:
+            problem = error
+            if error.err_code != _PDFIUM_PASSWORD_ERROR:
+                break
+    needs_password = problem is not None and problem.err_code == _PDFIUM_PASSWORD_ERROR
+    raise UnreadableError(str(problem), needs_password=needs_password) from problem
+
+
+def _pdfium_page(document: Any, number: int) -> RawPage:
+    import pypdfium2
+
+    try:
+        page = document[number]
+    except pypdfium2.PdfiumError as error:
+        return RawPage(problem=str(error).rstrip("."))
+    try:
+        text_page = page.get_textpage()
+        try:
+            # "Bounded" is what is on the page; "range" would add what lies outside of it.
+            text = _mark_columns(text_page, text_page.get_text_bounded(errors="replace"))
+        finally:
+            text_page.close()
+        drawn = bool(text.strip()) or next(iter(page.get_objects(max_depth=1)), None) is not None
+        return RawPage(text, rotated=page.get_rotation() != 0, drawn=drawn)
+    except pypdfium2.PdfiumError as error:
+        return RawPage(problem=str(error).rstrip("."))
+    finally:
+        page.close()
+
+
+def _mark_columns(text_page: Any, text: str) -> str:
+    """Make a tab of each gap between two CJK characters that is a column's, not a letter's."""
+    gaps = list(CJK_GAP.finditer(text))
+    # Positions in `text` are those of the characters only where nothing is hidden.
+    if not gaps or text_page.count_chars() != len(text) or text_page.get_text_range(errors="replace") != text:
+        return text
+    pieces = []
+    done = 0
+    for gap in gaps:
+        _, bottom, right, top = text_page.get_charbox(gap.start() - 1, loose=True)
+        left = text_page.get_charbox(gap.end(), loose=True)[0]
+        if left - right > MIN_COLUMN_GAP * (top - bottom):
+            pieces.append(text[done : gap.start()])
+            done = gap.end()
+    return "\t".join([*pieces, text[done:]])
+
+
+def _bookmarks(document: Any) -> tuple[Bookmark, ...]:
+    import pypdfium2
+
+    found: list[Bookmark] = []
+    try:
+        for entry in document.get_toc():
+            if len(found) >= MAX_BOOKMARKS:
+                return ()
+            destination = entry.get_dest()
+            page = destination.get_index() if destination else None
+            if page is not None and page >= 0:
+                found.append(Bookmark(entry.level + 1, entry.get_title(), page))
+    except (pypdfium2.PdfiumError, UnicodeDecodeError):
+        return ()  # headings are a help; a damaged outline costs nothing else
+    return tuple(found)
+
+
+class PypdfReader:
+    """A second opinion on a file that pdfium cannot read, or on some of its pages.
+
+    pypdf raises a dozen kinds of exception on damaged files, AssertionError and AttributeError
+    among them, so every one of them is caught here and told as a reason.
+    """
+
+    def __init__(self, data: bytes, passwords: tuple[str, ...]) -> None:
+        import pypdf
+
+        with _told():
+            try:
+                self._reader = pypdf.PdfReader(BytesIO(data))
+                if self._reader.is_encrypted and not any(self._reader.decrypt(p) for p in ("", *passwords)):
+                    raise UnreadableError("it is encrypted", needs_password=True)
+                self.page_count = len(self._reader.pages)
+            except UnreadableError:
+                raise
+            except Exception as error:
+                raise UnreadableError(_reason(error)) from error
+
+    def page(self, number: int) -> RawPage:
+        """Read one page, counted from 0."""
+        with _told() as complaints:
+            try:
+                page = self._reader.pages[number]
+                text = page.extract_text()
+                if not text.strip() and complaints:
+                    return RawPage(problem=complaints[0])
+                return RawPage(text, drawn="/Contents" in page)
+            except Exception as error:  # noqa: BLE001 see the class
+                return RawPage(problem=_reason(error))
+
+    def field_values(self, number: int) -> list[str]:
+        """What is filled into the form fields of one page, each as `name: value`."""
+        values = []
+        with _told():
+            try:
+                for reference in self._reader.pages[number].get("/Annots") or ():
+                    widget = reference.get_object()
+                    name, value = widget.get("/T"), widget.get("/V")
+                    if isinstance(name, str) and isinstance(value, str) and value.strip() and value != "/Off":
+                        values.append(f"{name}: {value[:MAX_FIELD_CHARACTERS].lstrip('/')}")
+            except Exception as error:  # noqa: BLE001 see the class
+                values.append(f"(form fields not readable: {_reason(error)})")
+        return values
+
+
+def _reason(error: Exception) -> str:
+    return (str(error) or type(error).__name__).split("\n", 1)[0].rstrip(".")
+
+
+class _Collector(logging.Handler):
+    def __init__(self) -> None:
+        super().__init__()
+        self.complaints: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.complaints.append(record.getMessage().split("\n", 1)[0])
+
+
+@contextmanager
+def _told() -> Iterator[list[str]]:
+    """Collect what pypdf logs, instead of its going to stderr: what matters becomes a warning."""
+    logger = logging.getLogger("pypdf")
+    collector = _Collector()
+    level, propagate = logger.level, logger.propagate
+    logger.setLevel(logging.WARNING)
+    logger.propagate = False
+    logger.addHandler(collector)
+    try:
+        yield collector.complaints
+    finally:
+        logger.removeHandler(collector)
+        logger.setLevel(level)
+        logger.propagate = propagate

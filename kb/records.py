@@ -1,0 +1,202 @@
+"""The values that travel through the pipeline.
+
+`folder → Document → Chunk → (Chunk, vector) → collection` and
+`question → vector → candidates → Hit → Answer(text, citations, hits)`
+
+All are frozen: a stage that changes something makes a new record. Offsets are Python string
+indices into `Document.text`, half open, so `document.text[start:end]` is the text they speak of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+Scalar: TypeAlias = str | int | float | bool
+BlockKind: TypeAlias = Literal["table", "code", "list", "math"]
+Scorer: TypeAlias = Literal["dense", "keyword", "fused", "maxsim", "endpoint", "judge"]
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One page of a paged document; blank pages are kept, with start == end."""
+
+    number: int
+    """As a reader counts, from 1."""
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Heading:
+    """One heading line: `document.text[start:end]` is the line as written, `text` its words only."""
+
+    level: int
+    """1 is the highest."""
+    text: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A span that a chunker keeps whole when it fits: a table, a code fence, a list, a formula."""
+
+    kind: BlockKind
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One source's text and what is known about it.
+
+    `text` is normalised once, at loading (NFC, `\\n` line ends, no NUL, no lone surrogate, no
+    U+FFFE); nothing changes it afterwards. `pages`, `headings` and `blocks` rise by `start` and
+    don't overlap.
+    """
+
+    id: str
+    path: str
+    """Relative to the folder, NFC, forward slashes: what a citation shows as `source`."""
+    text: str
+    title: str
+    """From the content, never from the file name; empty when the content has none."""
+    kind: str
+    """The name of the loader that read it: markdown, text, pdf, docx …"""
+    metadata: Mapping[str, Scalar] = field(default_factory=dict)
+    pages: tuple[Page, ...] = ()
+    headings: tuple[Heading, ...] = ()
+    blocks: tuple[Block, ...] = ()
+    warnings: tuple[str, ...] = ()
+    """What was lost or guessed at loading, for the report; one sentence each."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """A contiguous span of one document: `document.text[start:end] == text`."""
+
+    id: str
+    document_id: str
+    text: str
+    start: int
+    end: int
+    page: int | None = None
+    """The page on which the chunk starts; None when the format has no pages."""
+    heading_path: tuple[str, ...] = ()
+    """The headings above the chunk's start, outermost first."""
+    header: str = ""
+    """Context (title › heading path) put before the text that is embedded, never quoted."""
+
+    @property
+    def embedded_text(self) -> str:
+        """The text that is sent to the embedder."""
+        return f"{self.header}\n\n{self.text}" if self.header else self.text
+
+    @property
+    def heading(self) -> str | None:
+        """The heading path as one string, or None."""
+        return " › ".join(self.heading_path) or None
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A chunk found for a question; `score` is on the scale of `scored_by`, higher is better."""
+
+    chunk: Chunk
+    source: str
+    score: float
+    scored_by: Scorer
+    similarity: float
+    """Cosine of question and chunk, in [−1, 1]; the only scale that a cutoff applies to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """A candidate that did not become a hit, and the reason, for `--explain`."""
+
+    hit: Hit
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class SearchResult:
+    """What retrieval hands to generation: hits best first, and what was looked at and left out."""
+
+    question: str
+    hits: tuple[Hit, ...]
+    dropped: tuple[Dropped, ...]
+    cutoff: float
+    best_score: float | None
+    """The highest similarity among all candidates, or None when there were none."""
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Citation:
+    """One `[number]` of an answer, resolved: `document.text[start:end] == quote`."""
+
+    number: int
+    source: str
+    page: int | None
+    heading: str | None
+    start: int
+    end: int
+    quote: str
+    chunk_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Generated:
+    """What a generator made of the hits, before citations are resolved to their sources."""
+
+    text: str
+    answered: bool
+    quotes: tuple[tuple[int, int, int], ...] = ()
+    """(number, start, end): the span of the chunk behind `[number]` that is quoted; spans are
+    offsets into `chunk.text`. A generator that writes freely leaves it empty."""
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An answer whose every `[n]` resolves to a citation, or `answered = False` with the hits."""
+
+    question: str
+    answered: bool
+    text: str
+    citations: tuple[Citation, ...]
+    hits: tuple[Hit, ...]
+    cutoff: float
+    best_score: float | None
+    embedder: str
+    generator: str
+    seconds: float
+    dropped: tuple[Dropped, ...] = ()
+    notes: tuple[str, ...] = ()
+    """What a reader should know: markers removed, a service that failed, a cutoff that emptied the list."""
+
+
+@dataclass(frozen=True, slots=True)
+class HitsFound:
+    """First event of a stream: what retrieval found."""
+
+    result: SearchResult
+
+
+@dataclass(frozen=True, slots=True)
+class TextPiece:
+    """The next piece of the answer's text; all pieces joined are `Answer.text`."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerReady:
+    """Last event of a stream: the whole answer with its citations."""
+
+    answer: Answer
+
+
+StreamEvent: TypeAlias = HitsFound | TextPiece | AnswerReady

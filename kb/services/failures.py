@@ -1,0 +1,200 @@
+"""What an OpenAI-compatible service answers when it fails, as one clear line without the key.
+
+Bodies of error answers come from outside: they are shortened, freed of control characters and escape
+sequences, and every trace of the key is taken out before anything is shown.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import time
+import unicodedata
+from dataclasses import dataclass, field
+from email.utils import parsedate_to_datetime
+from urllib.parse import urlsplit, urlunsplit
+
+import openai
+
+from kb.errors import AuthenticationError, QuotaError, RefusedError, ServiceError
+
+SHOWN_CHARACTERS = 200
+# A "key" shorter than this is a placeholder for a server that wants none; hiding it would garble words.
+_LEAST_KEY_CHARACTERS = 4
+_NO_CREDIT = frozenset({"insufficient_quota", "billing_hard_limit_reached", "insufficient_balance"})
+_PAYMENT_REQUIRED = 402
+_RATE_LIMITED = 429
+_WORTH_RETRYING = frozenset({408, 409, _RATE_LIMITED})
+_REFUSED = frozenset({400, 413, 422})
+_ESCAPE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
+_LOOKS_LIKE_KEY = re.compile(r"\b(?:sk|pk|key)-[\w*.\-]{4,}|(?i:\bbearer\s+)\S+")
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """One model of one service, as error messages name it."""
+
+    kind: str
+    """"chat" or "embedding"."""
+    model: str
+    base_url: str
+    key_variable: str
+    key: str = field(repr=False)
+    timeout_seconds: float
+
+    @property
+    def url(self) -> str:
+        """The base URL without a password or query, which may be secrets."""
+        return shown_url(self.base_url)
+
+    @property
+    def named(self) -> str:
+        """Model and place, for a message."""
+        return f"the {self.kind} model {self.model!r} at {self.url}"
+
+    def error(self, message: str, status: int | None = None) -> ServiceError:
+        """A ServiceError of this service."""
+        return ServiceError(message, service=self.named, status=status)
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A failed call: the error to raise, and whether another try may help."""
+
+    error: ServiceError
+    retry: bool
+    wait_seconds: float | None = None
+    """How long the service asks to wait, when it says so."""
+
+
+def shown_url(url: str) -> str:
+    """The URL without user, password, query and fragment."""
+    parts = urlsplit(url)
+    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path.rstrip("/"), "", ""))
+
+
+def cleaned(text: str, key: str) -> str:
+    """Make a message from outside fit to be shown: one short line without the key or control characters."""
+    text = _ESCAPE.sub("", text)
+    text = "".join(" " if c.isspace() else c for c in text if c.isspace() or unicodedata.category(c)[0] != "C")
+    if len(key) >= _LEAST_KEY_CHARACTERS:
+        text = text.replace(key, "[key]")
+    text = " ".join(_LOOKS_LIKE_KEY.sub("[key]", text).split())
+    if text.startswith("<"):
+        return "an HTML page instead of an answer"
+    return text if len(text) <= SHOWN_CHARACTERS else text[: SHOWN_CHARACTERS - 1] + "…"
+
+
+def cause_of(error: Exception, key: str) -> Exception | None:
+    """The error to chain from: none when it, or what it came from, would show the key in a traceback."""
+    link: BaseException | None = error
+    while link is not None and len(key) >= _LEAST_KEY_CHARACTERS:
+        if key in f"{link} {link!r}":
+            return None
+        link = link.__cause__ or link.__context__
+    return error
+
+
+def explain(error: Exception, service: Service) -> Failure:
+    """Turn an error of the client library into ours."""
+    if isinstance(error, openai.APITimeoutError):
+        message = (
+            f"{service.named} did not answer within {service.timeout_seconds:g} seconds: "
+            "try again later, or raise timeout_seconds"
+        )
+        return Failure(service.error(message), retry=True)
+    if isinstance(error, openai.APIConnectionError):
+        reason = cleaned(str(error.__cause__ or error), service.key) or "the connection was lost"
+        message = f"cannot reach {service.named} ({reason}): check base_url (or OPENAI_BASE_URL) and the network"
+        return Failure(service.error(message), retry=True)
+    if isinstance(error, openai.APIStatusError):
+        return _explain_status(error, service)
+    if isinstance(error, openai.APIError) and _is_no_credit(error):
+        return Failure(_quota(service, None, _message(error, service)), retry=False)
+    if isinstance(error, openai.APIError):
+        return Failure(service.error(f"{service.named} broke off: {_message(error, service)}"), retry=False)
+    return Failure(not_an_answer(service), retry=False)
+
+
+def not_an_answer(service: Service) -> ServiceError:
+    """The error for an answer that isn't what an OpenAI-compatible service sends."""
+    return service.error(
+        f"{service.named} sent something that is no answer of an OpenAI-compatible service: "
+        f"check base_url{_hint(service.base_url)}"
+    )
+
+
+def _explain_status(error: openai.APIStatusError, service: Service) -> Failure:
+    status = error.status_code
+    said = f"{status}: {_message(error, service)}"
+    named = service.named
+    if status == _PAYMENT_REQUIRED or _is_no_credit(error):
+        return Failure(_quota(service, status, said), retry=False)
+    if status in (401, 403):
+        message = (
+            f"{named} refused the key in {service.key_variable} ({said}): check the key, and that it may use this model"
+        )
+        return Failure(AuthenticationError(message, service=named, status=status), retry=False)
+    if status == 404:
+        message = (
+            f"{service.url} knows no model {service.model!r}, or no such address ({said}): "
+            f"check model and base_url{_hint(service.base_url)}"
+        )
+        return Failure(RefusedError(message, service=named, status=status), retry=False)
+    if status in _REFUSED:
+        return Failure(RefusedError(f"{named} refused the request ({said})", service=named, status=status), retry=False)
+    headers = error.response.headers
+    retry = (status in _WORTH_RETRYING or status >= 500) and headers.get("x-should-retry") != "false"
+    wait = retry_after_seconds(headers.get("retry-after"), headers.get("retry-after-ms"))
+    if status == _RATE_LIMITED:
+        later = f"in {wait:.0f} seconds" if wait else "later"
+        message = f"{named} is asked too often ({said}): run it again {later}"
+    else:
+        message = f"{named} failed ({said}): try again later"
+    return Failure(service.error(message, status), retry=retry, wait_seconds=wait)
+
+
+def _quota(service: Service, status: int | None, said: str) -> QuotaError:
+    message = (
+        f"the account behind {service.key_variable} has no credit left for {service.named} ({said}): "
+        "waiting does not help; add credit or use another key, then run it again"
+    )
+    return QuotaError(message, service=service.named, status=status)
+
+
+def _is_no_credit(error: openai.APIError) -> bool:
+    return error.code in _NO_CREDIT or error.type in _NO_CREDIT
+
+
+def _message(error: openai.APIError, service: Service) -> str:
+    body = error.body
+    told = body.get("message") if isinstance(body, dict) else body
+    text = told if isinstance(told, str) and told.strip() else error.message
+    return cleaned(text, service.key) or "no reason given"
+
+
+def _hint(base_url: str) -> str:
+    path = urlsplit(base_url).path.rstrip("/")
+    for ending in ("/chat/completions", "/embeddings", "/completions"):
+        if path.endswith(ending):
+            return f", which should end before {ending}"
+    return "" if path.endswith("/v1") else ", which for most services ends in /v1"
+
+
+def retry_after_seconds(seconds: str | None, milliseconds: str | None = None) -> float | None:
+    """Read a Retry-After header (seconds or a date); None when there is none that can be read."""
+    for value, unit in ((milliseconds, 1000), (seconds, 1)):
+        try:
+            wait = float(value) / unit if value else math.nan
+        except ValueError:
+            wait = _seconds_until(value)
+        if math.isfinite(wait) and wait >= 0:
+            return wait
+    return None
+
+
+def _seconds_until(date: str | None) -> float:
+    try:
+        return max(0.0, parsedate_to_datetime(date or "").timestamp() - time.time())
+    except (ValueError, OverflowError):
+        return math.nan

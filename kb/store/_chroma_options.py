@@ -1,0 +1,56 @@
+"""The options of the Chroma store; in a file of their own, which needs no Chroma."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import urlsplit
+
+from pydantic import Field
+
+from kb.errors import ConfigError
+from kb.settings import ComponentOptions
+
+
+class Options(ComponentOptions):
+    """Where Chroma runs, and its index; numbers are Chroma's own defaults."""
+
+    url: str = ""
+    """`http://host:8000` of a Chroma server; empty keeps the data in a folder, without a server."""
+    ef_construction: int = Field(100, ge=1)
+    """Neighbours looked at when a row is added."""
+    ef_search: int = Field(100, ge=1)
+    """Neighbours looked at in a search; more is slower and finds more of the true nearest."""
+    max_neighbors: int = Field(16, ge=2)
+    """Links of a row."""
+    resize_factor: float = Field(1.2, gt=1)
+    """By how much a full index grows."""
+    sync_threshold: int = Field(1_000, ge=2)
+    """Rows that are logged before the index file is written."""
+
+
+def index_options(options: Options) -> dict[str, int | float]:
+    """Those that shape the index, as Chroma names them."""
+    return {
+        "ef_construction": options.ef_construction,
+        "ef_search": options.ef_search,
+        "max_neighbors": options.max_neighbors,
+        "resize_factor": options.resize_factor,
+        "sync_threshold": options.sync_threshold,
+    }
+
+
+def server_address(url: str) -> dict[str, Any]:
+    """Host, port and ssl of a server's URL.
+
+    Raises:
+        ConfigError: it is no URL of a server.
+    """
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError as error:
+        raise ConfigError(f"[store.chroma] url = {url!r} is no URL: {error}") from error
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.path.strip("/") or parts.query:
+        raise ConfigError(f"[store.chroma] url = {url!r}: it has to look like http://host:8000 or https://host")
+    ssl = parts.scheme == "https"
+    return {"host": parts.hostname, "port": port or (443 if ssl else 8000), "ssl": ssl}

@@ -1,0 +1,96 @@
+"""Words in every script: what keyword search, quoting and checking compare.
+
+Text with spaces gives case-folded words; codes, versions and numbers stay whole (`err_429`,
+`v2.3.1`, `1,200`). Chinese and Japanese have no spaces: their runs give character bigrams, the
+usual unit for them (Nie et al. 2000, doi:10.1145/355214.355235), so `パスワード` is found in
+`パスワード再設定`.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+# Without the middle dot ・ (U+30FB) and ゠ (U+30A0), which part words as a hyphen does.
+_KANA = r"\u3040-\u309f\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff"
+_HAN = r"\u3005-\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003134f"
+_HAN_KANA = _HAN + _KANA
+_TOKEN = re.compile(rf"[{_HAN_KANA}]+|[^\W{_HAN_KANA}]+(?:[.,'’\-@/:][^\W{_HAN_KANA}]+)*", re.UNICODE)
+_CJK = re.compile(rf"[{_HAN_KANA}]")
+_PART = re.compile(r"[.,'’\-@/:_]")
+
+_CLOSED_CLASS = """
+    a about after all also am an and any are as at be been before being but by can could did do does doing done each
+    for from get gets give given had has have having he her here him his how i if in into is it its itself just many may
+    me might more most much must my no not of off on once one only or other our out over own per please s same shall she
+    should so some such t tell than that the their them then there these they this those through to too under until up
+    us very was we were what when where which while who whom whose why will with would you your
+"""
+STOP_WORDS = frozenset(_CLOSED_CLASS.split())
+"""Closed-class English words; they say nothing about what a question is about."""
+
+# "don't", "we'll", "what's": the word before the ending, "ca" and "wo" being "can" and "will".
+_CONTRACTION = re.compile(r"(.+?)(?:n't|'(?:d|ll|m|re|s|ve))")
+_CONTRACTED = STOP_WORDS | {"ca", "sha", "wo"}
+
+# Bigrams of question words and grammar. Japanese needs few: most of its grammar is in hiragana.
+_CJK_GRAMMAR = """
+    什么 怎么 么样 怎样 如何 多少 几个 哪里 哪些 哪个 为什 可以 是否 有没 没有 请问 我们 你们 他们 需要 应该
+    一个 这个 那个 的是 是什 时候 么时 何で
+"""
+_CJK_STOP = frozenset(_CJK_GRAMMAR.split())
+
+
+def is_cjk(character: str) -> bool:
+    """Whether a character is Han, hiragana or katakana."""
+    return _CJK.match(character) is not None
+
+
+def has_cjk(text: str) -> bool:
+    """Whether a text holds any Han, hiragana or katakana."""
+    return _CJK.search(text) is not None
+
+
+def terms(text: str) -> list[str]:
+    """The terms of a text in order, with repetition.
+
+    A compound such as `ERR_429_RATE` or `two-factor` gives itself and its parts, so that either
+    form finds the other. A lone Han or kana character gives itself.
+    """
+    found: list[str] = []
+    for match in _TOKEN.finditer(unicodedata.normalize("NFKC", text).casefold().replace("’", "'")):
+        token = match.group()
+        if _CJK.match(token):
+            found.extend([token] if len(token) == 1 else [token[i : i + 2] for i in range(len(token) - 1)])
+            continue
+        parts = _parts(token)
+        if parts:  # a rule of underscores has none
+            found.append(token)
+        if parts != [token] and not _is_contraction(token):
+            found.extend(parts)
+    return found
+
+
+def content_terms(text: str) -> list[str]:
+    """The terms that carry meaning: without stop words and without pure grammar in kana."""
+    return [term for term in terms(text) if not _is_grammar(term)]
+
+
+def _parts(token: str) -> list[str]:
+    return [part for part in _PART.split(token) if part]
+
+
+def _is_contraction(term: str) -> bool:
+    """Whether a term is a stop word with an ending, such as "don't"; a possessive such as "user's" is not."""
+    match = _CONTRACTION.fullmatch(term)
+    return match is not None and match.group(1) in _CONTRACTED
+
+
+def _is_grammar(term: str) -> bool:
+    """Stop words, alone or joined ("and/or"); a bigram of two hiragana is nearly always an ending or a particle."""
+    return (
+        term in _CJK_STOP
+        or (len(term) <= 2 and all("\u3040" <= c <= "\u309f" for c in term))
+        or all(part in STOP_WORDS for part in _parts(term))
+        or _is_contraction(term)
+    )

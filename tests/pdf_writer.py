@@ -1,0 +1,104 @@
+"""Writes small PDFs for tests: text at chosen places, in Latin, Chinese and Japanese, and faults on purpose."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Collection, Sequence
+from typing import TypeAlias
+
+Line: TypeAlias = str | tuple[float, float, str]
+"""Text, below the line before; or (x, y, text) with the origin at the lower left."""
+
+TOP, LEFT, LEADING, SIZE = 780.0, 60.0, 14.0, 10.0
+WIDTH, HEIGHT = 595, 842
+
+_FONTS = (
+    b"<</Type/Font/Subtype/Type1/BaseFont/Helvetica/Encoding/WinAnsiEncoding>>",
+    b"<</Type/Font/Subtype/Type0/BaseFont/HeiseiMin-W3/Encoding/UniJIS-UTF16-H/DescendantFonts[5 0 R]>>",
+    b"<</Type/Font/Subtype/CIDFontType0/BaseFont/HeiseiMin-W3/DW 1000/FontDescriptor 6 0 R"
+    b"/CIDSystemInfo<</Registry(Adobe)/Ordering(Japan1)/Supplement 2>>>>",
+    b"<</Type/FontDescriptor/FontName/HeiseiMin-W3/Flags 4/FontBBox[0 -200 1000 900]/ItalicAngle 0"
+    b"/Ascent 800/Descent -200/CapHeight 700/StemV 80>>",
+)
+
+
+def pdf(
+    pages: Sequence[Sequence[Line]],
+    *,
+    title: str | None = None,
+    outline: Sequence[tuple[str, int]] = (),
+    broken: Collection[int] = (),
+    drawn: Collection[int] = (),
+    rotate: int = 0,
+) -> bytes:
+    """Write a PDF.
+
+    Args:
+        pages: The lines of each page.
+        title: The title in the file's properties.
+        outline: Bookmarks as (title, page index).
+        broken: Indices of pages whose content cannot be unpacked.
+        drawn: Indices of pages that hold a filled rectangle, as a scan holds its picture.
+        rotate: Degrees by which a viewer turns all pages.
+    """
+    objects = [b"", b"", *_FONTS]
+    kids = []
+    for number, lines in enumerate(pages):
+        content = b"0 0 100 100 re f " * (number in drawn) + b" ".join(_shown(lines))
+        packed = b"this is no zlib data at all" if number in broken else zlib.compress(content)
+        objects.append(b"<</Length %d/Filter/FlateDecode>>stream\n%s\nendstream" % (len(packed), packed))
+        objects.append(
+            b"<</Type/Page/Parent 2 0 R/MediaBox[0 0 %d %d]/Rotate %d/Contents %d 0 R"
+            b"/Resources<</Font<</F1 3 0 R/F2 4 0 R>>>>>>" % (WIDTH, HEIGHT, rotate, len(objects))
+        )
+        kids.append(len(objects))
+    objects[1] = b"<</Type/Pages/Count %d/Kids[%s]>>" % (len(kids), b" ".join(b"%d 0 R" % kid for kid in kids))
+    objects[0] = b"<</Type/Catalog/Pages 2 0 R%s>>" % _outline(outline, kids, objects)
+    trailer = b""
+    if title is not None:
+        objects.append(b"<</Title<%s>>>" % _hex(title, mark=True))
+        trailer = b"/Info %d 0 R" % len(objects)
+    return _file(objects, trailer)
+
+
+def _shown(lines: Sequence[Line]) -> list[bytes]:
+    shown = []
+    below = TOP
+    for line in lines:
+        x, y, text = (LEFT, below, line) if isinstance(line, str) else line
+        below = y - LEADING
+        font = b"F1" if text.isascii() else b"F2"
+        string = b"<%s>" % (text.encode("latin-1").hex().encode() if text.isascii() else _hex(text))
+        shown.append(b"BT /%s %g Tf %g %g Td %s Tj ET" % (font, SIZE, x, y, string))
+    return shown
+
+
+def _hex(text: str, *, mark: bool = False) -> bytes:
+    return ((b"\xfe\xff" if mark else b"") + text.encode("utf-16-be")).hex().encode()
+
+
+def _outline(entries: Sequence[tuple[str, int]], kids: Sequence[int], objects: list[bytes]) -> bytes:
+    if not entries:
+        return b""
+    root = len(objects) + 1
+    first, last = root + 1, root + len(entries)
+    objects.append(b"<</Type/Outlines/First %d 0 R/Last %d 0 R/Count %d>>" % (first, last, len(entries)))
+    for number, (title, page) in enumerate(entries, first):
+        following = b"/Next %d 0 R" % (number + 1) if number < last else b""
+        objects.append(
+            b"<</Title<%s>/Parent %d 0 R/Dest[%d 0 R/Fit]%s>>" % (_hex(title, mark=True), root, kids[page], following)
+        )
+    return b"/Outlines %d 0 R" % root
+
+
+def _file(objects: Sequence[bytes], trailer: bytes) -> bytes:
+    out = bytearray(b"%PDF-1.7\n")
+    offsets = []
+    for number, body in enumerate(objects, 1):
+        offsets.append(len(out))
+        out += b"%d 0 obj\n%s\nendobj\n" % (number, body)
+    start = len(out)
+    out += b"xref\n0 %d\n0000000000 65535 f \n" % (len(objects) + 1)
+    out += b"".join(b"%010d 00000 n \n" % offset for offset in offsets)
+    out += b"trailer<</Size %d/Root 1 0 R%s>>\nstartxref\n%d\n%%%%EOF\n" % (len(objects) + 1, trailer, start)
+    return bytes(out)
