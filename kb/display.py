@@ -148,7 +148,9 @@ def print_answer(answer: Answer, documents_dir: Path, *, text_printed: bool = Fa
         if (citation.number, where) in seen:
             continue
         seen.add((citation.number, where))
-        line = Text.assemble((f"[{citation.number}] ", "bold cyan"), (safe(where), f"link {_link(documents_dir, citation)}"))
+        line = Text.assemble(
+            (f"[{citation.number}] ", "bold cyan"), (safe(where), f"link {_link(documents_dir, citation)}")
+        )
         console.print(line)
     if not answer.answered and answer.hits:
         console.print(Text("Nearest passages:", style="dim"))

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import time
-from bisect import bisect_right
-from collections.abc import Generator, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from kb.citations import removed_note, resolve
+from kb.answering import Answerer
 from kb.components import (
     AnswerGenerator,
     Chat,
@@ -27,9 +26,7 @@ from kb.components import (
 from kb.errors import ConfigError, IndexMismatchError, NothingIngestedError
 from kb.ledger.ledger import Ledger
 from kb.ledger.names import collection_slug
-from kb.markers import MarkerFilter
-from kb.prompts import not_found_text, question_language
-from kb.records import Answer, AnswerReady, Citation, Generated, HitsFound, SearchResult, StreamEvent, TextPiece
+from kb.records import Answer, AnswerReady, SearchResult, StreamEvent
 from kb.retrieval import Retriever
 from kb.settings import Origins, Settings, load_settings
 
@@ -182,29 +179,14 @@ class KnowledgeBase:
         """The same as `ask`, while it happens: HitsFound, TextPiece …, AnswerReady."""
         started = time.perf_counter()
         result = self.search(question, top_k, cutoff)
-        yield HitsFound(result)
-        markers = MarkerFilter(len(result.hits))
-        generated = yield from self._pieces(question, result, markers)
-        text = generated.text if not generated.answered else "".join(markers.passed)
-        citations, notes = self._citations(text, result, generated) if generated.answered else ((), ())
-        if markers.removed:
-            notes = (removed_note(markers.removed), *notes)
-        yield AnswerReady(
-            Answer(
-                question=question,
-                answered=generated.answered,
-                text=text,
-                citations=citations,
-                hits=result.hits or tuple(drop.hit for drop in result.dropped[: self.settings.retrieval.top_k]),
-                cutoff=result.cutoff,
-                best_score=result.best_score,
-                embedder=self.embedder.name,
-                generator=self._generator.name,
-                seconds=time.perf_counter() - started,
-                dropped=result.dropped,
-                notes=(*result.notes, *generated.notes, *notes),
-            )
+        ledger, opened = self._current()
+        answerer = Answerer(
+            generator=self._generator,
+            document=lambda document_id: ledger.document(opened.generation.number, document_id),
+            embedder=self.embedder.name,
+            nearest=self.settings.retrieval.top_k,
         )
+        yield from answerer.stream(result, started)
 
     def status(self) -> Status:
         """What the collection holds now."""
@@ -333,51 +315,6 @@ class KnowledgeBase:
         place = StorePlace(folder, name, collection_slug(name), generation.fingerprint, generation.dimension)
         store: Store = self._component("store", self.settings.store, place=place)
         return store
-
-    # ── the answer ──
-
-    def _pieces(
-        self, question: str, result: SearchResult, markers: MarkerFilter
-    ) -> Generator[StreamEvent, None, Generated]:
-        """The answer's text as it comes, with its markers made uniform."""
-        if not result.hits:
-            text = not_found_text(question_language(question))
-            yield TextPiece(text)
-            return Generated(text, answered=False)
-        stream = self._generator.stream(question, result.hits)
-        try:
-            while True:
-                if piece := markers.feed(next(stream)):
-                    yield TextPiece(piece)
-        except StopIteration as stop:
-            generated: Generated = stop.value
-        if piece := markers.finish():
-            yield TextPiece(piece)
-        return generated
-
-    def _citations(
-        self, text: str, result: SearchResult, generated: Generated
-    ) -> tuple[tuple[Citation, ...], tuple[str, ...]]:
-        """The answer's citations, each with the page and heading of its quote, not of its chunk."""
-        citations, notes = resolve(text, result.hits, generated.quotes)
-        ledger, opened = self._current()
-        documents = {hit.chunk.id: hit.chunk.document_id for hit in result.hits}
-        placed = []
-        for citation in citations:
-            document = ledger.document(opened.generation.number, documents[citation.chunk_id])
-            if document is None or document.text[citation.start : citation.end] != citation.quote:
-                placed.append(citation)  # replaced by an ingest a moment ago; the chunk's own place still holds
-                continue
-            page = bisect_right(document.pages, citation.start, key=lambda p: p.start) - 1
-            heading = bisect_right(document.headings, citation.start, key=lambda h: h.start) - 1
-            placed.append(
-                replace(
-                    citation,
-                    page=document.pages[page].number if document.pages else None,
-                    heading=document.headings[heading].text if heading >= 0 else citation.heading,
-                )
-            )
-        return tuple(placed), notes
 
 
 @lru_cache(maxsize=4)

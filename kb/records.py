@@ -50,9 +50,9 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """One source's text and what is known about it.
+    r"""One source's text and what is known about it.
 
-    `text` is normalised once, at loading (NFC, `\\n` line ends, no NUL, no lone surrogate, no
+    `text` is normalised once, at loading (NFC, `\n` line ends, no NUL, no lone surrogate, no
     U+FFFE); nothing changes it afterwards. `pages`, `headings` and `blocks` rise by `start` and
     don't overlap.
     """
@@ -176,6 +176,18 @@ class Answer:
     dropped: tuple[Dropped, ...] = ()
     notes: tuple[str, ...] = ()
     """What a reader should know: markers removed, a service that failed, a cutoff that emptied the list."""
+
+    def __str__(self) -> str:
+        """The text with its sources."""
+        from kb.display import as_text
+
+        return as_text(self)
+
+    def _repr_markdown_(self) -> str:
+        """The answer as a notebook shows it."""
+        from kb.display import as_markdown
+
+        return as_markdown(self)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from kb.records import Dropped, Hit, Scorer, SearchResult
 
 if TYPE_CHECKING:
     from kb.components import Embedder, FloatArray, Reranker, Store
-    from kb.ledger.reader import LedgerReader
+    from kb.ledger.ledger import Ledger
     from kb.records import Chunk
     from kb.settings import KeywordSection, RetrievalSection
 
@@ -28,7 +28,7 @@ class Retriever:
 
     embedder: Embedder
     store: Store
-    ledger: LedgerReader
+    ledger: Ledger
     generation: int
     reranker: Reranker
     retrieval: RetrievalSection
@@ -50,7 +50,9 @@ class Retriever:
         asked = [question for question in questions if question.strip()]
         vectors = self.embedder.embed_queries(asked)
         fetch = max(self.retrieval.candidates, top_k) + _SPARE
-        found = dict(zip(asked, zip(vectors, self.store.search(vectors, fetch), strict=True), strict=True)) if asked else {}
+        found = (
+            dict(zip(asked, zip(vectors, self.store.search(vectors, fetch), strict=True), strict=True)) if asked else {}
+        )
         results = []
         for question in questions:
             if question not in found:
@@ -95,9 +97,7 @@ class Retriever:
         ]
 
 
-def _in_order(
-    live: Mapping[str, tuple[Chunk, str]], order: Sequence[str]
-) -> list[tuple[str, tuple[Chunk, str]]]:
+def _in_order(live: Mapping[str, tuple[Chunk, str]], order: Sequence[str]) -> list[tuple[str, tuple[Chunk, str]]]:
     """Only chunks that the ledger lists, in the order of `order`."""
     return [(chunk_id, live[chunk_id]) for chunk_id in order if chunk_id in live]
 

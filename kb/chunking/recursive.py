@@ -121,29 +121,31 @@ class RecursiveChunker:
         return tokens <= size
 
     def _overlapped(self, document: Document, spans: list[Span]) -> list[Span]:
-        """Begin each chunk with the last sentences of the one before, up to `overlap_tokens`.
+        """Begin each chunk with the last sentences of the one before."""
+        starts = [self._overlap_start(document, before, span) for before, span in pairwise(spans)]
+        return spans[:1] + [(start, end) for start, (_, end) in zip(starts, spans[1:], strict=True)]
 
-        Nothing is taken over from above a heading, whose path would then be wrong, nor in or from
-        a block.
+    def _overlap_start(self, document: Document, before: Span, span: Span) -> int:
+        """Where up to `overlap_tokens` before `span` begin, at a sentence; its own start when there are none.
+
+        Nothing is taken from above a heading, whose path would then be wrong, nor from or into a block.
         """
-        text, count = document.text, self._budget.count_tokens
-        overlap, size = self._options.overlap_tokens, self._options.size_tokens
-        result = spans[:1]
-        for (before, stop), (start, end) in pairwise(spans):
-            lowest = max(before + 1, _last_obstacle(document, start))
-            first = start
-            if lowest < stop:
-                tokens, starts = 0, []
-                for left, right in reversed(sentence_spans(text[before:stop])):
-                    tokens += count(text[before + left : before + right])
-                    if tokens > overlap or before + left < lowest:
-                        break
-                    starts.append(before + left)
-                while starts and (count(text[starts[-1] : start]) > overlap or count(text[starts[-1] : end]) > size):
-                    starts.pop()
-                first = starts[-1] if starts else start
-            result.append((first, end))
-        return result
+        text, count, start = document.text, self._budget.count_tokens, span[0]
+        lowest = max(before[0] + 1, _last_obstacle(document, start))
+        if lowest >= start:
+            return start
+        starts, tokens = [start], 0
+        for left, right in reversed(sentence_spans(text[slice(*before)])):
+            tokens += count(text[before[0] + left : before[0] + right])
+            if tokens > self._options.overlap_tokens or before[0] + left < lowest:
+                break
+            starts.append(before[0] + left)
+        while starts[-1] < start and (
+            count(text[starts[-1] : start]) > self._options.overlap_tokens
+            or count(text[starts[-1] : span[1]]) > self._options.size_tokens
+        ):
+            starts.pop()
+        return starts[-1]
 
 
 def _edges(document: Document) -> list[tuple[int, int, int]]:

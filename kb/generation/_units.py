@@ -140,5 +140,7 @@ def plain(text: str) -> str:
     """Markdown's marks taken off, lines joined: the words as they read."""
     text = _LIST_MARK.sub("", text)
     text = _EMPHASIS.sub("", _LINK.sub(r"\1", text))
-    text = re.sub(r"(?<=[\u3000-\u30ff\u3400-\u9fff\uff00-\uffef])\s*\n\s*(?=[\u3000-\u30ff\u3400-\u9fff\uff00-\uffef])", "", text)
+    text = re.sub(
+        r"(?<=[\u3000-\u30ff\u3400-\u9fff\uff00-\uffef])\s*\n\s*(?=[\u3000-\u30ff\u3400-\u9fff\uff00-\uffef])", "", text
+    )
     return " ".join(text.split())

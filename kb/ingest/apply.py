@@ -125,13 +125,10 @@ class Applier:
         row = SourceRow(file.document_id, file.relative, file.size, file.mtime_ns, "", "indexed", "", pipeline)
         try:
             row = replace(row, content_hash=_file_hash(file))
-            if source is not None and source.status == "indexed":
-                if (source.content_hash, source.pipeline) == (row.content_hash, pipeline):
-                    self._ledger.touch_source(
-                        self._generation, file.document_id, size=file.size, mtime_ns=file.mtime_ns
-                    )
-                    self.tally.unchanged += 1
-                    return None
+            if source is not None and _same_content(source, row):
+                self._ledger.touch_source(self._generation, row.document_id, size=row.size, mtime_ns=row.mtime_ns)
+                self.tally.unchanged += 1
+                return None
             document = self._load(file)
         except LoadError as error:
             self.fail(row, error.reason)
@@ -214,6 +211,10 @@ def batches(items: Iterable[_Item], size: int) -> Iterator[list[_Item]]:
             batch = []
     if batch:
         yield batch
+
+
+def _same_content(known: SourceRow, now: SourceRow) -> bool:
+    return known.status == "indexed" and (known.content_hash, known.pipeline) == (now.content_hash, now.pipeline)
 
 
 def _file_hash(file: FoundFile) -> str:

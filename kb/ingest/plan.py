@@ -35,7 +35,8 @@ def make_plan(walk: Walk, sources: Mapping[str, SourceRow], pipelines: Mapping[s
         sources: By document id, as they were.
         pipelines: The fingerprint of loader and chunker by suffix.
     """
-    due, unchanged = [], []
+    due: list[FoundFile] = []
+    unchanged: list[FoundFile] = []
     found = set()
     for file in walk.files:
         found.add(file.document_id)
@@ -77,10 +78,12 @@ def check_root(root: Path, known_root: Path | None, documents: int) -> None:
     if not root.is_dir():
         what = "is not a folder" if root.exists() else "does not exist"
         if not documents:
-            raise ConfigError(f"the folder of documents {root} {what}; give it behind the command, or set documents_dir")
+            raise ConfigError(
+                f"the folder of documents {root} {what}; give it behind the command, or set documents_dir"
+            )
         raise RemovalRefusedError(
-            f"the folder of documents {root} {what} (is a disk not mounted?); nothing was changed, the collection keeps "
-            f"its {documents} documents",
+            f"the folder of documents {root} {what} (is a disk not mounted?); nothing was changed, the collection "
+            f"keeps its {documents} documents",
             removed=documents,
             total=documents,
         )
@@ -105,15 +108,15 @@ def check_removals(root: Path, walk: Walk, plan: Plan, documents: int, limits: I
         raise ConfigError(f"{root} holds no document that can be read (walked: {len(walk.skipped)} other files)")
     if not walk.files and not plan.hidden:
         raise RemovalRefusedError(
-            f"{root} holds no document now, and the collection has {documents}; nothing was changed. If they are really "
-            "to go, say --allow-removals",
+            f"{root} holds no document now, and the collection has {documents}; nothing was changed. If they are "
+            "really to go, say --allow-removals",
             removed=documents,
             total=documents,
         )
     if documents >= limits.max_removal_from and removed > documents * limits.max_removal_share:
         raise RemovalRefusedError(
-            f"{removed} of {documents} documents are no longer in {root}; nothing was changed. If they are really to go, "
-            "say --allow-removals",
+            f"{removed} of {documents} documents are no longer in {root}; nothing was changed. If they are really "
+            "to go, say --allow-removals",
             removed=removed,
             total=documents,
         )

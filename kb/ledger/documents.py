@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from kb.errors import LedgerError
-from kb.ledger.connection import LedgerConnection
 from kb.ledger.hashes import DIRTY, payload_hash, text_hash
+from kb.ledger.words import Words
 from kb.records import Chunk, Document, Heading, Page
 
 SourceStatus: TypeAlias = Literal["indexed", "skipped", "failed"]
@@ -34,7 +34,7 @@ class SourceRow:
     warnings: tuple[str, ...] = ()
 
 
-class Documents(LedgerConnection):
+class Documents(Words):
     """The part of the ledger that keeps sources and documents."""
 
     def sources(self, generation: int) -> dict[str, SourceRow]:
@@ -83,6 +83,8 @@ class Documents(LedgerConnection):
         _check_spans(document, chunks)
         with self.transaction():
             former = self._live_chunks(generation, [document.id])
+            self._unindex_words(generation, former)
+            self._index_words(generation, chunks)
             self._connection.execute(
                 "DELETE FROM chunks WHERE generation = ? AND document_id = ?", (generation, document.id)
             )
@@ -118,6 +120,7 @@ class Documents(LedgerConnection):
         """
         with self.transaction():
             former = self._live_chunks(generation, document_ids)
+            self._unindex_words(generation, former)
             for table in ("sources", "documents", "chunks"):
                 self._connection.executemany(
                     f"DELETE FROM {table} WHERE generation = ? AND document_id = ?",

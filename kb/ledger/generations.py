@@ -16,7 +16,7 @@ from kb.ledger.connection import LedgerConnection
 
 GENERATIONS_FOLDER = "generations"
 
-_TABLES = ("sources", "documents", "chunks", "store_rows")
+_TABLES = ("sources", "documents", "chunks", "store_rows", "word_rows")
 """The tables whose rows belong to a generation. Vectors don't: they are shared."""
 
 
@@ -147,6 +147,9 @@ class Generations(LedgerConnection):
         return Counts(documents, chunks, vectors, store_rows)
 
     def _drop(self, number: int) -> None:
+        self._connection.execute(
+            "DELETE FROM words WHERE rowid IN (SELECT id FROM word_rows WHERE generation = ?)", (number,)
+        )
         for table in _TABLES:
             self._connection.execute(f"DELETE FROM {table} WHERE generation = ?", (number,))
         self._connection.execute("DELETE FROM generations WHERE number = ?", (number,))

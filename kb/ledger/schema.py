@@ -79,6 +79,11 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
             vector BLOB NOT NULL,
             PRIMARY KEY (fingerprint, text_hash))""",
         "INSERT INTO meta VALUES ('created', strftime('%Y-%m-%dT%H:%M:%SZ', 'now')), ('revision', '0')",
+        # Keyword search, see kb.ledger.words.
+        "CREATE TABLE word_rows (id INTEGER PRIMARY KEY, generation INTEGER NOT NULL, chunk_id TEXT NOT NULL, "
+        "UNIQUE (generation, chunk_id))",
+        # The ascii tokenizer keeps every other script as it is; with these characters it splits at spaces only.
+        """CREATE VIRTUAL TABLE words USING fts5(terms, tokenize="ascii tokenchars '_.,-@/:''’'")""",
     ),
 )
 

@@ -13,13 +13,6 @@ from kb.ledger.connection import LedgerConnection
 from kb.records import Chunk
 from kb.words import content_terms, terms
 
-WORDS_MIGRATION = (
-    "CREATE TABLE word_rows (id INTEGER PRIMARY KEY, generation INTEGER NOT NULL, chunk_id TEXT NOT NULL, "
-    "UNIQUE (generation, chunk_id))",
-    # The ascii tokenizer keeps every other script as it is; with these characters it splits at spaces only.
-    """CREATE VIRTUAL TABLE words USING fts5(terms, tokenize="ascii tokenchars '_.,-@/:''’'")""",
-)
-
 # A question of many words is a pasted text: the rarer part of it would be enough, and this bounds the time.
 _MOST_TERMS = 64
 

@@ -40,9 +40,11 @@ VALID_PER_BROKEN = 4
 by chance, fewer than one for each broken byte (Chinese in GB18030: about one for four)."""
 MIN_NUL_SHARE = 0.005
 """In UTF-16 at least every hundredth character is a line end, a space or a digit, with one NUL."""
-MAX_WRONG_PARITY = 0.25
-"""NULs of UTF-16 text stand at odd or at even places; at the other ones only those of characters
-such as U+3000, U+4E00 (一) or U+9500 (销)."""
+MIN_LATIN_NUL_SHARE = 0.2
+"""Bytes that are valid UTF-8 too are UTF-16 only from here on: Latin text in UTF-16 is half NULs,
+and in Chinese or Japanese text other bytes are no UTF-8."""
+MIN_PLAUSIBILITY = 0.9
+"""Of text in UTF-16; of bytes that are anything else about half are such characters by chance."""
 MAX_NUL_SHARE = 0.3
 """Some programs pad text with NULs, which are dropped; with more of them it is a binary record."""
 CERTAIN_CHARACTERS = 40
@@ -102,7 +104,11 @@ def _strictly(data: bytes, encoding: str, errors: str = "strict") -> str | None:
 
 def _chance_mark(data: bytes, encoding: str) -> bool:
     """Whether a byte order mark of UTF-16 is chance: "яю" in Russian cp1251 has the same bytes."""
-    return encoding.startswith("utf-16") and 0 not in data and not _plausible(data.decode(encoding, "replace"))
+    return (
+        encoding.startswith("utf-16")
+        and 0 not in data
+        and _plausibility(data.decode(encoding, "replace")) < MIN_PLAUSIBILITY
+    )
 
 
 def _by_mark(data: bytes, encoding: str, relative: str) -> Decoded:
@@ -123,17 +129,18 @@ def _control_share(data: bytes) -> float:
 
 
 def _utf16_by_nuls(data: bytes) -> Decoded | None:
-    nuls = data.count(0)
-    if nuls < max(1, len(data) * MIN_NUL_SHARE):
+    """UTF-16 without a byte order mark: spaces, line ends and Latin letters have a NUL each."""
+    nuls = data.count(0) / max(1, len(data))
+    if nuls < MIN_NUL_SHARE or (nuls < MIN_LATIN_NUL_SHARE and _strictly(data, "utf-8") is not None):
         return None
-    even = data[::2].count(0)
-    if min(even, nuls - even) > nuls * MAX_WRONG_PARITY:
+    found: list[tuple[float, str, str]] = []
+    for encoding in ("utf-16-le", "utf-16-be"):
+        text = _strictly(data[: len(data) & ~1], encoding)
+        if text is not None and (plausible := _plausibility(text)) >= MIN_PLAUSIBILITY:
+            found.append((plausible, encoding, text))
+    if not found:
         return None
-    # The high byte of a Latin letter, a space or a line end is 0: first in big endian.
-    encoding = "utf-16-be" if even > nuls - even else "utf-16-le"
-    text = _strictly(data[: len(data) & ~1], encoding)
-    if text is None or not _plausible(text):
-        return None
+    _, encoding, text = max(found)
     return Decoded(text, encoding, f"decoded as {encoding} without a byte order mark; save the file as UTF-8")
 
 
@@ -142,11 +149,12 @@ _PLAUSIBLE_WIDE = re.compile(
 )
 
 
-def _plausible(text: str) -> bool:
-    """Whether text decoded as UTF-16 has the characters, and the ASCII, that text has."""
-    # Plain text with a few stray NULs decodes too, into rare characters without a line or a space.
-    usual = len(_PLAUSIBLE_WIDE.findall(text))
-    return usual >= 0.9 * len(text) and any(c in text for c in " \n\u3000、。，")
+def _plausibility(text: str) -> float:
+    """The share of characters that texts have; 0 without a line's or a sentence's end, or a space."""
+    # Bytes of Latin text, taken in pairs, are Han characters too, but hardly ever one of these.
+    if not any(c in text for c in " \n\u3000、。，"):
+        return 0.0
+    return len(_PLAUSIBLE_WIDE.findall(text)) / len(text)
 
 
 def _damaged_utf8(data: bytes) -> Decoded | None:

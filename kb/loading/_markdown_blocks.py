@@ -67,6 +67,8 @@ class _Scanner:
     blocks: list[Block] = field(default_factory=list)
     lines: list[str] = field(default_factory=list)
     starts: list[int] = field(default_factory=list)
+    never_closed: set[int] = field(default_factory=set)
+    """Kinds of raw HTML whose end was searched in vain: searched once, it isn't searched again."""
 
     def run(self) -> None:
         self.lines = self.text.split("\n")
@@ -185,13 +187,14 @@ class _Scanner:
 
     def _raw_html_end(self, number: int, opened: re.Match[str]) -> int:
         group = opened.lastindex or 1
-        for at in range(number, len(self.lines)):
+        for at in range(number, number if group in self.never_closed else len(self.lines)):
             begin = opened.end() if at == number else 0
             line = self.lines[at]
             closed = _RAW_HTML_TAG_END.search(line, begin) if group == 2 else _RAW_HTML_ENDS[group - 1] in line[begin:]
             if closed:
                 return at + 1
-        return number + 1  # never closed: the rest stays what it looks like, so that no heading is lost
+        self.never_closed.add(group)
+        return number + 1  # the rest stays what it looks like, so that no heading is lost
 
     def _math_end(self, number: int) -> int | None:
         """The line after the closing `$$`; None when a blank line comes first."""

@@ -25,7 +25,8 @@ class Options(ComponentOptions):
     resize_factor: float = Field(1.2, gt=1)
     """By how much a full index grows."""
     sync_threshold: int = Field(1_000, ge=2)
-    """Rows that are logged before the index file is written."""
+    """Rows that are logged before the index file is written. Logged rows are put into the index by each
+    process's first search: 6,300 rows of 384 dimensions took 170–200 ms with 1,000, 70–90 ms with 200."""
 
 
 def index_options(options: Options) -> dict[str, int | float]:

@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     from kb.components import FloatArray
     from kb.records import Scalar
 
+__all__ = ["ChromaStore", "Options", "build"]
+
 _SPACE = "cosine"
 
 _READ_PAGE = 5_000

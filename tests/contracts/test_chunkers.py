@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from kb.components import Chunker, build_component, component_module
 from kb.records import Block, Chunk, Document, Heading, Page
-from kb.settings import component_names
+from kb.settings import ComponentOptions, component_names
 
 NAMES = component_names("chunking")
 each_chunker = pytest.mark.parametrize("name", NAMES)
@@ -47,7 +47,8 @@ class Case:
 
 def options_of(name: str, small: bool) -> dict[str, Any]:
     """The component's options: those of `SMALL` that it knows, or all defaults."""
-    defaults: dict[str, Any] = component_module("chunking", name).Options().model_dump()
+    options = getattr(component_module("chunking", name), "Options", ComponentOptions)
+    defaults: dict[str, Any] = options().model_dump()
     return {**defaults, **{key: SMALL[key] for key in SMALL.keys() & defaults.keys()}} if small else defaults
 
 

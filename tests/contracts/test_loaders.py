@@ -34,7 +34,11 @@ def text_sample() -> bytes:
 
 
 def pdf_sample() -> bytes:
-    return pdf([["First page", "of words"], [], ["請求書の控えは七年間", "保管します"]], title="Words", outline=[("First page", 0)])
+    return pdf(
+        [["First page", "of words"], [], ["請求書の控えは七年間", "保管します"]],
+        title="Words",
+        outline=[("First page", 0)],
+    )
 
 
 def docx_sample() -> bytes:

@@ -119,8 +119,14 @@ def test_title_comes_from_the_content_never_from_the_file_name() -> None:
 
 @pytest.mark.parametrize(
     ("header_tokens", "header"),
-    [(7, "Manual › Gateway › Limits › Requests"), (6, "Manual › Gateway › Requests"), (4, "Manual › Requests")]
-    + [(2, "Requests"), (1, "Requests"), (0, "")],
+    [
+        (7, "Manual › Gateway › Limits › Requests"),
+        (6, "Manual › Gateway › Requests"),
+        (4, "Manual › Requests"),
+        (2, "Requests"),
+        (1, "Requests"),
+        (0, ""),
+    ],
 )
 def test_a_header_that_is_too_long_keeps_the_title_and_the_innermost_heading(header_tokens: int, header: str) -> None:
     assert chunk_at(manual(title="Manual"), "Sixty", header_tokens).header == header

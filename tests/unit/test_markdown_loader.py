@@ -147,7 +147,9 @@ def test_hostile_markup_takes_linear_time(text: str) -> None:
 
 
 def test_front_matter_is_metadata_and_not_text(load: Load) -> None:
-    document = load('---\ntitle: "Guide: part 1"\ntags: [a, "", b]\ndate: 2026-01-15\ndraft: false\nn: 3\n---\n\n# Body\n\nText.\n')
+    document = load(
+        '---\ntitle: "Guide: part 1"\ntags: [a, "", b]\ndate: 2026-01-15\ndraft: false\nn: 3\n---\n\n# Body\n\nText.\n'
+    )
     assert document.title == "Guide: part 1"
     assert document.metadata == {
         "title": "Guide: part 1", "tags": "a, b", "date": "2026-01-15", "draft": False, "n": 3,
@@ -170,7 +172,13 @@ def test_broken_front_matter_stays_text_with_a_warning_and_makes_no_heading(load
 
 
 @pytest.mark.parametrize(
-    "markup", ["---\n\nA sentence.\n\n---\n\nmore\n", "---\ntitle: never closed\n\n# Body\n", "---\n---\ntext\n", "----\na: b\n----\n"]
+    "markup",
+    [
+        "---\n\nA sentence.\n\n---\n\nmore\n",
+        "---\ntitle: never closed\n\n# Body\n",
+        "---\n---\ntext\n",
+        "----\na: b\n----\n",
+    ],
 )
 def test_a_rule_on_the_first_line_swallows_nothing(load: Load, markup: str) -> None:
     document = load(markup)

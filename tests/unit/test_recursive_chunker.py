@@ -6,6 +6,7 @@ import random
 import re
 import time
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -57,7 +58,7 @@ def sentence(words: int, name: str = "word") -> str:
 
 def prose(paragraphs: int, seed: int) -> str:
     dice = random.Random(seed)
-    names = "gateway window limit request answer token retry ledger store chunk".split()
+    names = ["gateway", "window", "limit", "request", "answer", "token", "retry", "ledger", "store", "chunk"]
     return "\n\n".join(
         " ".join(
             " ".join(dice.choices(names, k=dice.randint(4, 12))).capitalize() + "." for _ in range(dice.randint(1, 4))
@@ -259,7 +260,7 @@ def test_overlap_begins_at_a_sentence_and_is_within_the_size() -> None:
     text = " ".join(sentence(dice, "ab") for dice in (9, 8, 7, 9, 6, 8, 9, 7, 5, 9, 8))
     chunks = chunker(overlap_tokens=10).chunk(markdown(text))
     assert len(chunks) > 3
-    for before, chunk in zip(chunks, chunks[1:], strict=False):
+    for before, chunk in pairwise(chunks):
         assert before.start < chunk.start < before.end < chunk.end
         assert chunk.text.startswith("Ab ")
         assert tokens(text[chunk.start : before.end]) <= 10
@@ -397,9 +398,11 @@ def test_an_embedder_that_cannot_count_is_refused() -> None:
 
 
 def test_the_fingerprint_names_what_shapes_the_chunks() -> None:
-    prints = {
-        build(Options(size_tokens=size, header_tokens=header), lent(most)).fingerprint
-        for size, header in ((100, 20), (101, 20), (100, 21))
-        for most in (512,)
-    }
-    assert len(prints) == 3
+    ways: list[dict[str, int]] = [
+        {},
+        {"size_tokens": 299},
+        {"overlap_tokens": 9},
+        {"min_tokens": 9},
+        {"header_tokens": 9},
+    ]
+    assert len({build(Options(**way), lent(512)).fingerprint for way in ways}) == len(ways)

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from kb.sentences import sentence_spans, sentences
 
 PIECES = st.sampled_from([
-    "Mr. ", "3.5", "v2.3.1 ", "end. ", "Next ", "e.g. ", "です。", "」", "「", "\n", "\n\n", "- ", "| a | b |\n", "# H\n",
-    "\t", "```\n", "。", "!?", "[1]", " ", "答：", "…", '"', "(", ")", "x", "http://a.b/c?d=e.f ", "😀", "\u3000", "1. ",
+    "Mr. ", "3.5", "v2.3.1 ", "end. ", "Next ", "e.g. ", "です。", "」", "「", "\n", "\n\n", "- ", "| a | b |\n",
+    "\t", "```\n", "。", "!?", "[1]", " ", "答：", "…", '"', "(", ")", "x", "http://a.b/c?d=e.f ", "😀", "\u3000",
+    "# H\n", "1. ",
 ])  # fmt: skip
 
 

@@ -29,7 +29,6 @@ FRENCH = "Le café est fermé à Noël ; réouverture le 3 février à 9 h.\n" *
         (RUSSIAN, "koi8_r"),
         (RUSSIAN, "cp1251"),
         (FRENCH, "cp1252"),
-        (FRENCH, "mac_roman"),
     ],
 )
 def test_an_old_encoding_is_decoded_exactly_and_the_guess_is_named(text: str, encoding: str) -> None:
@@ -126,7 +125,8 @@ def test_text_files_have_no_title_and_an_empty_one_is_reported(tmp_path: Path) -
 def test_titles_of_restructured_text_are_headings(tmp_path: Path) -> None:
     path = tmp_path / "guide.rst"
     path.write_text(
-        "=====\nGuide\n=====\n\nStart\n-----\n\nWords.\n\n::\n\n   # code\n   ------\n\nMore\n----\n\nEnd\n", encoding="utf-8"
+        "=====\nGuide\n=====\n\nStart\n-----\n\nWords.\n\n::\n\n   # code\n   ------\n\nMore\n----\n\nEnd\n",
+        encoding="utf-8",
     )
     document = load_document(path)
     assert [(h.level, h.text) for h in document.headings] == [(1, "Guide"), (2, "Start"), (2, "More")]

@@ -1,0 +1,1 @@
+"""Documents → chunks: one file here for each way to cut."""

@@ -1,0 +1,1 @@
+"""Texts → vectors: one file here for each embedder."""

@@ -1,0 +1,1 @@
+"""Hits → an answer with numbered sources: one file here for each generator."""
