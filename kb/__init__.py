@@ -12,9 +12,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from kb.asking import rag_query as rag_query
     from kb.errors import KbError as KbError
     from kb.knowledge_base import KnowledgeBase as KnowledgeBase
-    from kb.knowledge_base import rag_query as rag_query
     from kb.records import Answer as Answer
     from kb.records import Citation as Citation
     from kb.records import Hit as Hit
@@ -27,7 +27,7 @@ _HOMES = {
     "Hit": "kb.records",
     "KbError": "kb.errors",
     "KnowledgeBase": "kb.knowledge_base",
-    "rag_query": "kb.knowledge_base",
+    "rag_query": "kb.asking",
 }
 
 __all__ = ["Answer", "Citation", "Hit", "KbError", "KnowledgeBase", "__version__", "rag_query"]

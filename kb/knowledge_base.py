@@ -5,8 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from pathlib import Path
+from threading import RLock
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -24,8 +25,9 @@ from kb.components import (
     build_component,
 )
 from kb.errors import ConfigError, IndexMismatchError, NothingIngestedError
-from kb.ledger.ledger import Ledger
+from kb.ledger.ledger import Ledger, file_identity, nothing_ingested
 from kb.ledger.names import collection_slug
+from kb.ledger.schema import LEDGER_FILE
 from kb.records import Answer, AnswerReady, SearchResult, StreamEvent
 from kb.retrieval import Retriever
 from kb.settings import Origins, Settings, load_settings
@@ -71,7 +73,9 @@ class KnowledgeBase:
         self.settings = settings
         self._origins = origins
         self._quiet = quiet
+        self._guard = RLock()  # opening anew closes what another thread would be reading
         self._ledger: Ledger | None = None
+        self._ledger_file: tuple[int, int] | None = None
         self._opened: _Opened | None = None
 
     @classmethod
@@ -99,12 +103,13 @@ class KnowledgeBase:
 
     def close(self) -> None:
         """Release files; the object can be used again, which opens them anew."""
-        if self._opened is not None:
-            self._opened.store.close()
-            self._opened = None
-        if self._ledger is not None:
-            self._ledger.close()
-            self._ledger = None
+        with self._guard:
+            if self._opened is not None:
+                self._opened.store.close()
+                self._opened = None
+            if self._ledger is not None:
+                self._ledger.close()
+                self._ledger = None
 
     # ── what people do ──
 
@@ -154,17 +159,18 @@ class KnowledgeBase:
             raise ConfigError(f"top_k = {top_k}; allowed: a number from 1")
         if cutoff is not None and not -1 <= cutoff <= 1:
             raise ConfigError(f"cutoff = {cutoff}; allowed: a similarity from -1 to 1")
-        ledger, opened = self._current()
-        retriever = Retriever(
-            embedder=self.embedder,
-            store=opened.store,
-            ledger=ledger,
-            generation=opened.generation.number,
-            reranker=self._reranker,
-            retrieval=self.settings.retrieval,
-            keyword=self.settings.keyword,
-        )
-        return retriever.search_many(questions, top_k, cutoff)
+        with self._guard:
+            ledger, opened = self._current()
+            retriever = Retriever(
+                embedder=self.embedder,
+                store=opened.store,
+                ledger=ledger,
+                generation=opened.generation.number,
+                reranker=self._reranker,
+                retrieval=self.settings.retrieval,
+                keyword=self.settings.keyword,
+            )
+            return retriever.search_many(questions, top_k, cutoff)
 
     def ask(self, question: str, top_k: int | None = None, cutoff: float | None = None) -> Answer:
         """Answer a question from the documents, or say that they don't."""
@@ -286,65 +292,39 @@ class KnowledgeBase:
     # ── one generation, opened ──
 
     def _open_ledger(self) -> Ledger:
+        """The ledger; opened anew when its file is another one, as after a deleted data_dir and a new ingest."""
+        file = file_identity(self.folder / LEDGER_FILE)
+        if self._ledger is not None and file != self._ledger_file:
+            self.close()
         if self._ledger is None:
-            self._ledger = Ledger(self.folder, read_only=True)
+            try:
+                self._ledger = Ledger(self.folder, read_only=True)
+            except NothingIngestedError as error:
+                raise nothing_ingested(self.settings.collection, self.settings.data_dir) from error
+            self._ledger_file = file
         return self._ledger
 
     def _current(self) -> tuple[Ledger, _Opened]:
         """The ledger and the current generation's store, opened anew when an ingest has changed them."""
-        ledger = self._open_ledger()
-        revision = ledger.revision()
-        if self._opened is not None and self._opened.revision == revision:
+        with self._guard:
+            ledger = self._open_ledger()
+            revision = ledger.revision()
+            if self._opened is not None and self._opened.revision == revision:
+                return ledger, self._opened
+            if self._opened is not None:
+                self._opened.store.close()
+                self._opened = None
+            generation = ledger.current_generation()
+            if generation is None:
+                raise nothing_ingested(self.settings.collection, self.settings.data_dir)
+            if generation.fingerprint != self.embedder.fingerprint:
+                raise IndexMismatchError(generation.fingerprint, self.embedder.fingerprint)
+            store = self._open_store(generation, ledger.generation_folder(generation))
+            self._opened = _Opened(revision, generation, store)
             return ledger, self._opened
-        if self._opened is not None:
-            self._opened.store.close()
-            self._opened = None
-        generation = ledger.current_generation()
-        if generation is None:
-            raise NothingIngestedError(
-                f"nothing has been ingested into {self.settings.collection!r} yet: python -m pipelines.ingest"
-            )
-        if generation.fingerprint != self.embedder.fingerprint:
-            raise IndexMismatchError(generation.fingerprint, self.embedder.fingerprint)
-        store = self._open_store(generation, ledger.generation_folder(generation))
-        self._opened = _Opened(revision, generation, store)
-        return ledger, self._opened
 
     def _open_store(self, generation: Generation, folder: Path) -> Store:
         name = self.settings.collection
         place = StorePlace(folder, name, collection_slug(name), generation.fingerprint, generation.dimension)
         store: Store = self._component("store", self.settings.store, place=place)
         return store
-
-
-@lru_cache(maxsize=4)
-def _opened_base(key: str, config: str | Path | None) -> KnowledgeBase:
-    import json
-
-    return KnowledgeBase.open(config, **json.loads(key))
-
-
-def rag_query(
-    question: str,
-    *,
-    config: str | Path | None = None,
-    top_k: int | None = None,
-    cutoff: float | None = None,
-    **overrides: Any,
-) -> Answer:
-    """Ask the ingested documents one question.
-
-    Args:
-        question: In any language.
-        config: A configuration file; None takes `./config.toml` when there is one.
-        top_k: At most so many hits.
-        cutoff: The least similarity that counts as evidence.
-        overrides: Settings that win over all others: `collection="notes"`, `retrieval={"candidates": 20}`.
-
-    Returns:
-        The answer: `str()` gives its text with sources, a notebook shows it formatted.
-    """
-    import json
-
-    key = json.dumps(overrides, sort_keys=True, default=str)
-    return _opened_base(key, config).ask(question, top_k, cutoff)

@@ -1,48 +1,41 @@
 """Ask a question: `python -m kb.query "…"`. A command only; nobody imports this file.
 
-Exit status: 0 answered, 1 not answered, 2 an error with a message, 70 what nobody foresaw.
+Exit status: 0 answered, 1 not answered, 2 an error with a message, 70 what nobody foresaw. Without a
+question it is a prompt, or asks what stdin holds line by line; then the highest status of all questions.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
+import shlex
 import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from kb.knowledge_base import KnowledgeBase
-    from kb.records import Answer
+from kb import command
 
-ANSWERED, NOT_ANSWERED, ERROR, UNFORESEEN = 0, 1, 2, 70
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
+
+    from kb.knowledge_base import KnowledgeBase
+    from kb.records import Answer, Dropped, Hit
+    from kb.terminal import Terminal
+
+ANSWERED, NOT_ANSWERED = 0, 1
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the command and give its exit status."""
-    options = _parser().parse_args(arguments)
-    from kb.errors import KbError
-
-    try:
-        return _run(options)
-    except KbError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return ERROR
-    except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
-        return 130
-    except BrokenPipeError:  # the reader, such as `head`, has seen enough
-        sys.stderr.close()
-        return ANSWERED
-    except Exception:  # noqa: BLE001  the last resort: show it whole, with a status of its own
-        import traceback
-
-        traceback.print_exc()
-        return UNFORESEEN
+    # Intermixed: the words of a question may stand before and behind an option.
+    return command.run(lambda: _run(_parser().parse_intermixed_args(arguments)))
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m kb.query", description="Ask the ingested documents; every claim of the answer is cited."
+    parser = command.Parser(
+        prog="python -m kb.query",
+        description="Ask the ingested documents; every claim of the answer is cited.",
+        epilog="exit status: 0 answered, 1 not answered, 2 an error with a message",
     )
     parser.add_argument("question", nargs="*", help="the question; - reads it from stdin; none starts a prompt")
     parser.add_argument("--top-k", type=_positive, metavar="N", help="at most N hits")
@@ -51,122 +44,230 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--explain", action="store_true", help="show what became of every candidate")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument("--search-only", action="store_true", help="show the hits, write no answer")
-    parser.add_argument("--collection", metavar="NAME", help="the collection to ask")
-    parser.add_argument("--config", metavar="FILE", help="the configuration file (default: ./config.toml)")
+    parser.add_argument("--collection", type=command.name, metavar="NAME", help="the collection to ask")
+    parser.add_argument(
+        "--config", type=command.not_blank, metavar="FILE", help="the configuration file (default: ./config.toml)"
+    )
     return parser
 
 
 def _positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError("a number from 1")
-    return number
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError("should be a whole number from 1")
+    return int(text)
 
 
 def _cosine(text: str) -> float:
-    number = float(text)
+    try:
+        number = float(text)
+    except ValueError:
+        number = float("nan")
     if not -1 <= number <= 1:
-        raise argparse.ArgumentTypeError("a similarity from -1 to 1")
+        raise argparse.ArgumentTypeError("should be a similarity from -1 to 1")
     return number
 
 
 def _run(options: argparse.Namespace) -> int:
     from kb.knowledge_base import KnowledgeBase
 
-    question = " ".join(options.question)
-    if question == "-":
-        question = sys.stdin.read()
     overrides: dict[str, Any] = {"collection": options.collection} if options.collection else {}
-    with KnowledgeBase.open(options.config, **overrides) as base:
+    quiet = sys.stderr is None or not sys.stderr.isatty()
+    with KnowledgeBase.open(options.config, quiet=quiet, **overrides) as base:
         if not options.question:
             return _prompt(base, options)
-        if not question.strip():
-            from kb.errors import KbError
+        question = command.as_text(" ".join(options.question))
+        if question == "-":
+            question = sys.stdin.read() if sys.stdin is not None else ""
+        status = _ask(base, _not_empty(question), options)
+        _warn(base, options)
+        return status
 
-            raise KbError("the question is empty; write it behind the command, in quotes")
-        return _ask(base, question.strip(), options)
+
+def _not_empty(question: str) -> str:
+    from kb.errors import KbError
+
+    # Blanks of any script, a byte order mark and control characters alone are no question.
+    if not any(character.isprintable() and not character.isspace() for character in question):
+        raise KbError("the question is empty; write it behind the command, in quotes")
+    return question.removeprefix("\ufeff").strip()
 
 
 def _ask(base: KnowledgeBase, question: str, options: argparse.Namespace) -> int:
+    if options.search_only:
+        return _search(base, question, options)
     from kb import display
 
-    if options.search_only:
-        result = base.search(question, top_k=options.top_k, cutoff=options.cutoff)
-        _warn(base)
-        if options.json:
-            found = {"question": question, "hits": [display.hit_as_dict(h) for h in result.hits]}
-            print(json.dumps({**found, "cutoff": result.cutoff, "best_score": result.best_score}, ensure_ascii=False))
-        else:
-            display.print_hits(result)
-            if options.explain:
-                print("\n".join(map(display.safe, display.explanation(result.hits, result.dropped, result.cutoff))))
-        return ANSWERED if result.hits else NOT_ANSWERED
-    streamed = options.stream and not options.json
-    answer = _streamed(base, question, options) if streamed else base.ask(question, options.top_k, options.cutoff)
-    _warn(base)
-    _show(base, answer, options, text_printed=streamed)
+    if options.json:
+        answer = base.ask(question, options.top_k, options.cutoff)
+        more = display.explanation_as_dict(answer.dropped, answer.notes) if options.explain else {}
+        for note in answer.notes:
+            command.say(f"note: {note}")
+        command.write_json({**display.answer_as_dict(answer), **more})
+    else:
+        answer = _on_terminal(base, question, options) if command.on_terminal() else _as_text(base, question, options)
+        _explain(answer.hits, answer.dropped, answer.cutoff, options)
     return ANSWERED if answer.answered else NOT_ANSWERED
 
 
-def _streamed(base: KnowledgeBase, question: str, options: argparse.Namespace) -> Answer:
-    from kb.display import safe
+def _on_terminal(base: KnowledgeBase, question: str, options: argparse.Namespace) -> Answer:
+    terminal = _terminal(base)
+    if options.stream:
+        answer = _streamed(base, question, options, terminal.piece)
+        terminal.end_of_text()
+    else:
+        answer = base.ask(question, options.top_k, options.cutoff)
+        terminal.text(answer)
+    terminal.below(answer)
+    return answer
+
+
+def _as_text(base: KnowledgeBase, question: str, options: argparse.Namespace) -> Answer:
+    from kb import display
+
+    if options.stream:
+        answer = _streamed(base, question, options, lambda piece: command.write(display.safe(piece)))
+        command.write("\n\n".join(["", *display.below_text(answer)]) + "\n")
+    else:
+        answer = base.ask(question, options.top_k, options.cutoff)
+        command.write(display.as_text(answer) + "\n")
+    return answer
+
+
+def _streamed(base: KnowledgeBase, question: str, options: argparse.Namespace, show: Callable[[str], None]) -> Answer:
+    """Show the text as it comes."""
     from kb.records import AnswerReady, TextPiece
 
     answer: Answer | None = None
-    for event in base.stream(question, options.top_k, options.cutoff):
-        if isinstance(event, TextPiece):
-            print(safe(event.text), end="", flush=True)
-        elif isinstance(event, AnswerReady):
-            answer = event.answer
-    print()
+    begun = False
+    try:
+        for event in base.stream(question, options.top_k, options.cutoff):
+            if isinstance(event, TextPiece):
+                show(event.text)
+                begun = True
+            elif isinstance(event, AnswerReady):
+                answer = event.answer
+    except Exception:
+        if begun:  # the message stands on a line of its own
+            command.write("\n")
+        raise
     assert answer is not None, "a stream ends with AnswerReady"
     return answer
 
 
-def _show(base: KnowledgeBase, answer: Answer, options: argparse.Namespace, *, text_printed: bool) -> None:
+def _search(base: KnowledgeBase, question: str, options: argparse.Namespace) -> int:
     from kb import display
 
+    result = base.search(question, options.top_k, options.cutoff)
+    for note in result.notes:
+        command.say(f"note: {note}")
     if options.json:
-        report = display.answer_as_dict(answer)
-        if options.explain:
-            report["explanation"] = display.explanation(answer.hits, answer.dropped, answer.cutoff)
-        print(json.dumps(report, ensure_ascii=False))
-        return
-    if sys.stdout.isatty():
-        display.print_answer(answer, base.settings.documents_dir, text_printed=text_printed)
+        more = display.explanation_as_dict(result.dropped, result.notes) if options.explain else {}
+        command.write_json({**display.search_as_dict(result), **more})
+    elif command.on_terminal():
+        _terminal(base).hits(result)
     else:
-        text = display.as_text(answer)
-        print(display.safe(text[len(answer.text) :].lstrip("\n") if text_printed else text))
-    if options.explain:
-        print("\n" + "\n".join(map(display.safe, display.explanation(answer.hits, answer.dropped, answer.cutoff))))
+        command.write(display.hits_as_text(result) + "\n")
+    if not options.json:
+        _explain(result.hits, result.dropped, result.cutoff, options)
+    return ANSWERED if result.hits else NOT_ANSWERED
 
 
-def _warn(base: KnowledgeBase) -> None:
+def _terminal(base: KnowledgeBase) -> Terminal:
+    from kb.terminal import Terminal
+
+    return Terminal.open(command.write, base.status().root)
+
+
+def _explain(hits: Sequence[Hit], dropped: Sequence[Dropped], cutoff: float, options: argparse.Namespace) -> None:
+    if not options.explain:
+        return
+    from kb.display import explanation
+
+    out = {drop.hit.chunk.id for drop in dropped}  # an answer that was not found shows dropped hits as the nearest
+    kept = [hit for hit in hits if hit.chunk.id not in out]
+    command.write("\n" + "\n".join(explanation(kept, dropped, cutoff)) + "\n")
+
+
+def _warn(base: KnowledgeBase, options: argparse.Namespace) -> None:
     """One line when the folder is no longer what was ingested."""
-    changed = base.changed_since_ingest()
+    from kb.errors import KbError
+
+    try:
+        changed = base.changed_since_ingest()
+    except KbError as error:  # the answer stands; only what we can say about the folder is lost
+        command.say(f"warning: whether the folder has changed is not known: {error}")
+        return
+    root = base.status().root
+    if changed and root is not None and root.is_dir():
+        changed += f"; to bring it in: {_ingest_command(root, base, options)}"
     if changed:
-        print(f"warning: {changed}; to bring it in: python -m pipelines.ingest", file=sys.stderr)
+        command.say(f"warning: {changed}")
+
+
+def _ingest_command(root: Path, base: KnowledgeBase, options: argparse.Namespace) -> str:
+    """The command that ingests the same folder into the same collection."""
+    words = ["python", "-m", "pipelines.ingest"]
+    if root.resolve() != base.settings.documents_dir.resolve():
+        words.append(str(root))
+    for name in ("collection", "config"):
+        if getattr(options, name):
+            words += [f"--{name}", getattr(options, name)]
+    return shlex.join(words)
+
+
+# ── the prompt ──
 
 
 def _prompt(base: KnowledgeBase, options: argparse.Namespace) -> int:
     """Ask until the input ends; an error of one question does not end it."""
+    interactive = sys.stdin is not None and sys.stdin.isatty()
+    statuses: list[int] = []
+    for question in _questions(interactive):
+        try:
+            statuses.append(_ask(base, question, options))
+            if len(statuses) == 1:
+                _warn(base, options)
+        except BrokenPipeError:
+            raise
+        except Exception as error:  # noqa: BLE001  it is shown, and the next question may go well
+            statuses.append(command.report(error))
+    if interactive:
+        return ANSWERED
+    return max(statuses) if statuses else command.report(_no_question())
+
+
+def _no_question() -> Exception:
     from kb.errors import KbError
 
-    status = NOT_ANSWERED
-    if sys.stdin.isatty():
-        print("Ask a question; an empty line or Ctrl-D ends.", file=sys.stderr)
-    while True:
-        try:
-            question = input("? " if sys.stdin.isatty() else "").strip()
-        except EOFError:
-            return status
-        if not question:
-            return status
-        try:
-            status = _ask(base, question, options)
-        except KbError as error:
-            print(f"error: {error}", file=sys.stderr)
-            status = ERROR
+    return KbError("there is no question; write it behind the command, in quotes")
+
+
+def _questions(interactive: bool) -> Iterator[str]:
+    """The lines of stdin that are not blank."""
+    if interactive:
+        if command.on_terminal():
+            with suppress(ImportError):  # not on every system; then lines are edited as the terminal does it
+                import readline  # noqa: F401  importing it is what makes input() edit lines and keep a history
+        command.say("Ask a question; Ctrl-D ends.")
+    while (line := _line(interactive)) is not None:
+        if line.strip():
+            yield line.strip()
+            if interactive and command.on_terminal():
+                command.write("\n")
+
+
+def _line(interactive: bool) -> str | None:
+    """The next line, or None at the end of the input."""
+    if not interactive:
+        return (sys.stdin.readline() or None) if sys.stdin is not None else None
+    try:
+        if command.on_terminal():
+            return input("? ")
+        print("? ", end="", file=sys.stderr, flush=True)
+        return input()
+    except EOFError:
+        print(file=sys.stderr)
+        return None
 
 
 if __name__ == "__main__":

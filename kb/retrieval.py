@@ -5,21 +5,32 @@ recall by vector and by keyword → drop what is not live → fuse → cutoff �
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from kb.fusion import reciprocal_rank
 from kb.records import Dropped, Hit, Scorer, SearchResult
 
 if TYPE_CHECKING:
     from kb.components import Embedder, FloatArray, Reranker, Store
+    from kb.ledger.chunks import LiveChunk
     from kb.ledger.ledger import Ledger
-    from kb.records import Chunk
     from kb.settings import KeywordSection, RetrievalSection
+
+Ranking: TypeAlias = list[tuple[str, float]]
+"""(chunk id, score), falling."""
 
 # The store may still hold chunks that an ingest has just replaced; so many more are fetched.
 _SPARE = 10
+# By how much more is asked for when that was not enough: a large document was replaced, or an ingest was killed.
+_MORE = 4
+# As the stores round: a float32 product is off by about 1e-7.
+_DIGITS = 6
+# A best candidate that stands so far above the middle of all candidates was hardly found by chance.
+_CLEARLY_ABOVE = 0.12
+# A cutoff so far below the best candidate lets it in, and its near neighbours.
+_BELOW_BEST = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,66 +51,84 @@ class Retriever:
         """Search several questions at once; one result each, in their order.
 
         Args:
-            questions: What people ask; a blank one finds nothing.
+            questions: What people ask; a blank one finds nothing, the same one twice is searched once.
             top_k: At most so many hits; None takes `[retrieval] top_k`.
             cutoff: The least similarity; None takes `[retrieval] cutoff`.
         """
         top_k = self.retrieval.top_k if top_k is None else top_k
         if cutoff is None:
             cutoff = self.embedder.cutoff if self.retrieval.cutoff == "auto" else self.retrieval.cutoff
-        asked = [question for question in questions if question.strip()]
-        vectors = self.embedder.embed_queries(asked)
-        fetch = max(self.retrieval.candidates, top_k) + _SPARE
-        found = (
-            dict(zip(asked, zip(vectors, self.store.search(vectors, fetch), strict=True), strict=True)) if asked else {}
+        asked = [question for question in dict.fromkeys(questions) if question.strip()]
+        results: dict[str, SearchResult] = {}
+        if asked:
+            wanted = max(self.retrieval.candidates, top_k)
+            vectors = self.embedder.embed_queries(asked)
+            nearest = self.store.search(vectors, wanted + _SPARE)
+            for question, vector, near in zip(asked, vectors, nearest, strict=True):
+                candidates = self._candidates(question, vector, near, wanted)
+                results[question] = self._ranked(question, candidates, top_k, cutoff)
+        blank = ("the question is empty",)
+        return tuple(
+            results.get(question) or SearchResult(question, (), (), cutoff, None, blank) for question in questions
         )
-        results = []
-        for question in questions:
-            if question not in found:
-                results.append(SearchResult(question, (), (), cutoff, None, ("the question is empty",)))
-                continue
-            vector, dense = found[question]
-            results.append(self._one(question, vector, dense, top_k, cutoff))
-        return tuple(results)
 
-    def _one(
-        self, question: str, vector: FloatArray, dense: list[tuple[str, float]], top_k: int, cutoff: float
-    ) -> SearchResult:
-        candidates = self._candidates(question, vector, dense)
+    def _candidates(self, question: str, vector: FloatArray, nearest: Ranking, wanted: int) -> list[Hit]:
+        """Live chunks found by vector or by keyword, best first, as they were at one moment."""
+        words: Ranking = []
+        if self.keyword.enabled:
+            words = self.ledger.search_words(self.generation, question, self.keyword.candidates)
+        live, dense = self._live(vector, nearest, words, wanted)
+        similarity = self._similarities(vector, dense, words, live)
+        ranking = dense
+        if self.keyword.enabled:
+            by_words = [chunk_id for chunk_id, _ in words if chunk_id in similarity]
+            ranking = reciprocal_rank([[chunk_id for chunk_id, _ in dense], by_words], self.keyword.fusion_k)
+        scorer: Scorer = "fused" if self.keyword.enabled else "dense"
+        return [
+            Hit(live[chunk_id].chunk, live[chunk_id].source, score, scorer, similarity[chunk_id])
+            for chunk_id, score in ranking
+        ]
+
+    def _live(
+        self, vector: FloatArray, nearest: Ranking, words: Ranking, wanted: int
+    ) -> tuple[dict[str, LiveChunk], Ranking]:
+        """What the ledger lists of all that was found, and the `wanted` nearest of it.
+
+        Stale rows in the store may push live ones out of the list; then more are fetched.
+        """
+        limit = wanted + _SPARE
+        while True:
+            found = [chunk_id for chunk_id, _ in (*nearest, *words)]
+            live = self.ledger.live_chunks(self.generation, found)
+            dense = [(chunk_id, score) for chunk_id, score in nearest if chunk_id in live]
+            if len(dense) >= wanted or len(nearest) < limit:
+                return live, dense[:wanted]
+            limit *= _MORE
+            (nearest,) = self.store.search(vector[None], limit)
+
+    def _similarities(
+        self, vector: FloatArray, dense: Ranking, words: Ranking, live: dict[str, LiveChunk]
+    ) -> dict[str, float]:
+        """The cosine of every candidate; of those that only their words found, by the vector in the ledger."""
+        similarity = dict(dense)
+        hashes = {i: live[i].text_hash for i, _ in words if i in live and i not in similarity}
+        known = self.ledger.known_vectors(self.embedder.fingerprint, list(hashes.values()))
+        for chunk_id, text in hashes.items():
+            similarity[chunk_id] = round(max(-1.0, min(1.0, float(known[text] @ vector))), _DIGITS)
+        return similarity
+
+    def _ranked(self, question: str, candidates: Sequence[Hit], top_k: int, cutoff: float) -> SearchResult:
+        """Cut, rerank and keep the best; each candidate ends as a hit, or is dropped for one reason."""
         kept, dropped = _cut(candidates, cutoff)
         ranked, notes = self.reranker.rerank(question, kept)
         ranked_ids = {hit.chunk.id for hit in ranked}
         dropped += [Dropped(hit, "the reranker left it out") for hit in kept if hit.chunk.id not in ranked_ids]
-        dropped += [Dropped(hit, f"rank {rank}, and top_k is {top_k}") for rank, hit in _beyond(ranked, top_k)]
+        beyond = enumerate(ranked[top_k:], start=top_k + 1)
+        dropped += [Dropped(hit, f"rank {rank}, and top_k is {top_k}") for rank, hit in beyond]
         best = max((hit.similarity for hit in candidates), default=None)
         if candidates and not kept:
             notes = (*notes, *_emptied(candidates, cutoff))
         return SearchResult(question, tuple(ranked[:top_k]), tuple(dropped), cutoff, best, notes)
-
-    def _candidates(self, question: str, vector: FloatArray, dense: list[tuple[str, float]]) -> list[Hit]:
-        """Live chunks found by vector or by keyword, best first."""
-        similarity = dict(dense)
-        rankings = [[chunk_id for chunk_id, _ in dense]]
-        scorer: Scorer = "dense"
-        scores: Mapping[str, float] = similarity
-        if self.keyword.enabled:
-            by_words = self.ledger.search_words(self.generation, question, self.keyword.candidates)
-            rankings.append([chunk_id for chunk_id, _ in by_words])
-            unseen = [chunk_id for chunk_id in rankings[1] if chunk_id not in similarity]
-            for chunk_id, stored in self.store.vectors(unseen).items():
-                similarity[chunk_id] = max(-1.0, min(1.0, float(stored @ vector)))
-            scores, scorer = dict(reciprocal_rank(rankings, self.keyword.fusion_k)), "fused"
-        order = [chunk_id for chunk_id in sorted(scores, key=lambda i: -scores[i]) if chunk_id in similarity]
-        live = self.ledger.chunks(self.generation, order)
-        return [
-            Hit(chunk, source, scores[chunk_id], scorer, similarity[chunk_id])
-            for chunk_id, (chunk, source) in _in_order(live, order)
-        ]
-
-
-def _in_order(live: Mapping[str, tuple[Chunk, str]], order: Sequence[str]) -> list[tuple[str, tuple[Chunk, str]]]:
-    """Only chunks that the ledger lists, in the order of `order`."""
-    return [(chunk_id, live[chunk_id]) for chunk_id in order if chunk_id in live]
 
 
 def _cut(candidates: Sequence[Hit], cutoff: float) -> tuple[list[Hit], list[Dropped]]:
@@ -113,18 +142,11 @@ def _cut(candidates: Sequence[Hit], cutoff: float) -> tuple[list[Hit], list[Drop
     return kept, dropped
 
 
-def _beyond(ranked: Sequence[Hit], top_k: int) -> list[tuple[int, Hit]]:
-    return [(rank, hit) for rank, hit in enumerate(ranked, start=1) if rank > top_k]
-
-
-# A best candidate that stands so far above the middle of all candidates was hardly found by chance.
-_CLEARLY_ABOVE = 0.12
-
-
 def _emptied(candidates: Sequence[Hit], cutoff: float) -> tuple[str, ...]:
     """A note when the cutoff removed everything although one candidate stands out."""
     similarities = sorted((hit.similarity for hit in candidates), reverse=True)
     best, middle = similarities[0], similarities[len(similarities) // 2]
     if best - middle < _CLEARLY_ABOVE:
         return ()
-    return (f"the cutoff {cutoff:.2f} removed all; the best similarity was {best:.2f}: try --cutoff {best - 0.05:.2f}",)
+    advice = f"try --cutoff {best - _BELOW_BEST:.2f}"
+    return (f"the cutoff {cutoff:.2f} removed all; the best similarity was {best:.2f}: {advice}",)

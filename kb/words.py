@@ -94,3 +94,36 @@ def _is_grammar(term: str) -> bool:
         or all(part in STOP_WORDS for part in _parts(term))
         or _is_contraction(term)
     )
+
+
+# Letters of scripts that one language, or a few near ones, are written in; the rest counts as Latin.
+_SCRIPTS = (
+    ("hangul", re.compile(r"[\uac00-\ud7a3]")),
+    ("cyrillic", re.compile(r"[\u0400-\u04ff]")),
+    ("arabic", re.compile(r"[\u0600-\u06ff]")),
+    ("devanagari", re.compile(r"[\u0900-\u097f]")),
+    ("thai", re.compile(r"[\u0e00-\u0e7f]")),
+    ("hebrew", re.compile(r"[\u0590-\u05ff]")),
+    ("greek", re.compile(r"[\u0370-\u03ff]")),
+)
+_KANA = re.compile(r"[\u3041-\u30ff]")
+_LETTER = re.compile(r"[^\W\d_]")
+_SCRIPT_SAMPLE = 1000
+# A Han or kana character says as much as two or three letters, and code or names stand in Latin letters.
+_CJK_SHARE = 0.2
+_KANA_SHARE = 0.1
+
+
+def script(text: str) -> str:
+    """The script that a text is written in: `japanese`, `han`, `hangul`, `cyrillic` …, else `latin`.
+
+    Decided by the letters at its beginning; a text without letters is `latin`.
+    """
+    letters = "".join(_LETTER.findall(text[:_SCRIPT_SAMPLE]))
+    cjk = len(_CJK.findall(letters))
+    if letters and cjk >= _CJK_SHARE * len(letters):
+        return "japanese" if len(_KANA.findall(letters)) >= _KANA_SHARE * cjk else "han"
+    for name, pattern in _SCRIPTS:
+        if len(pattern.findall(letters)) * 2 > len(letters):
+            return name
+    return "latin"

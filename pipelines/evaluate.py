@@ -70,13 +70,13 @@ def _golden(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps(result.as_dict(), ensure_ascii=False))
         return MEASURED
-    print("\n".join(_table(result)))
+    print("\n".join(table(result)))
     if options.failures:
-        print("\n".join(_failures(result.failures())))
+        print("\n".join(failure_lines(result.failures())))
     return MEASURED
 
 
-def _table(result: GoldenResult) -> list[str]:
+def table(result: GoldenResult) -> list[str]:
     """One line for each group of questions, under a line of headings."""
     rows = [("", "questions", *COLUMNS.values())]
     rows += [(name, *_cells(figures)) for name, figures in result.groups()]
@@ -94,7 +94,7 @@ def _cells(figures: Figures) -> list[str]:
     return [str(figures.answerable + figures.unanswerable), *percent]
 
 
-def _failures(outcomes: Iterable[Outcome]) -> list[str]:
+def failure_lines(outcomes: Iterable[Outcome]) -> list[str]:
     """What went wrong with each question, what was wanted and what came."""
     from kb.display import safe
 

@@ -6,14 +6,15 @@ Exit status: 0 done, 1 done but a file failed, 2 could not run, 70 what nobody f
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from typing import TYPE_CHECKING, Any
+
+from kb import command
 
 if TYPE_CHECKING:
     from kb.ingest.report import IngestReport
 
-DONE, FILE_FAILED, ERROR, UNFORESEEN, INTERRUPTED = 0, 1, 2, 70, 130
+DONE, FILE_FAILED = 0, 1
 
 # Skipped files are listed up to this number; the JSON report has all of them.
 _LISTED = 20
@@ -21,32 +22,29 @@ _LISTED = 20
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the command and give its exit status."""
-    options = _parser().parse_args(arguments)
-    from kb.errors import KbError
-
-    try:
-        return _run(options)
-    except KbError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return ERROR
-    except KeyboardInterrupt:
-        print("interrupted; what was done is kept, the same command goes on from here", file=sys.stderr)
-        return INTERRUPTED
-    except Exception:  # noqa: BLE001  the last resort: show it whole, with a status of its own
-        import traceback
-
-        traceback.print_exc()
-        return UNFORESEEN
+    return command.run(
+        lambda: _run(_parser().parse_args(arguments)),
+        interrupted="interrupted; what was done is kept, the same command goes on from here",
+    )
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = command.Parser(
         prog="python -m pipelines.ingest",
         description="Read a folder of documents into a collection; a second run does only what has changed.",
+        epilog="exit status: 0 done, 1 done but a file failed, 2 an error with a message",
     )
-    parser.add_argument("folder", nargs="?", help="the folder (default: documents_dir of the settings, knowledge_base)")
-    parser.add_argument("--collection", metavar="NAME", help="the collection to write to")
-    parser.add_argument("--config", metavar="FILE", help="the configuration file (default: ./config.toml)")
+    parser.add_argument(
+        "folder",
+        nargs="?",
+        type=command.not_blank,
+        metavar="FOLDER",
+        help="the folder (default: documents_dir of the settings, knowledge_base)",
+    )
+    parser.add_argument("--collection", type=command.name, metavar="NAME", help="the collection to write to")
+    parser.add_argument(
+        "--config", type=command.not_blank, metavar="FILE", help="the configuration file (default: ./config.toml)"
+    )
     parser.add_argument(
         "--rebuild", action="store_true", help="build the collection anew beside the old one, then swap"
     )
@@ -54,7 +52,7 @@ def _parser() -> argparse.ArgumentParser:
         "--allow-removals", action="store_true", help="accept another folder, or the loss of many files"
     )
     parser.add_argument("--json", action="store_true", help="print the report as one JSON object")
-    parser.add_argument("--quiet", action="store_true", help="print only problems")
+    parser.add_argument("--quiet", action="store_true", help="print only problems, and no progress")
     return parser
 
 
@@ -62,35 +60,39 @@ def _run(options: argparse.Namespace) -> int:
     from kb.knowledge_base import KnowledgeBase
 
     overrides: dict[str, Any] = {"collection": options.collection} if options.collection else {}
-    quiet = options.quiet or options.json
-    with KnowledgeBase.open(options.config, quiet=quiet, **overrides) as base:
+    with KnowledgeBase.open(options.config, quiet=options.quiet, **overrides) as base:
         report = base.ingest(options.folder, rebuild=options.rebuild, allow_removals=options.allow_removals)
     if options.json:
-        print(json.dumps(report.as_dict(), ensure_ascii=False))
+        command.write_json(report.as_dict())
     else:
-        _print(report, quiet=options.quiet)
+        _say_problems(report, quiet=options.quiet)
+        if not options.quiet:
+            command.write(_in_words(report))
     return FILE_FAILED if report.failed else DONE
 
 
-def _print(report: IngestReport, *, quiet: bool) -> None:
-    from kb.display import safe
-
+def _say_problems(report: IngestReport, *, quiet: bool) -> None:
+    """One line for each, those that lost something first."""
     skipped = [problem for problem in report.problems if problem.status == "skipped"]
     others = [problem for problem in report.problems if problem.status != "skipped"]
     for problem in (*others, *(() if quiet else skipped[:_LISTED])):
-        print(safe(f"{problem.status}: {problem.path}: {problem.reason}"), file=sys.stderr)
-    if quiet:
-        return
-    if len(skipped) > _LISTED:
-        print(f"skipped: {len(skipped) - _LISTED} more, all listed by --json", file=sys.stderr)
-    print(
-        f"{report.files} files: {report.indexed} indexed, {report.unchanged} unchanged, {report.skipped} skipped, "
-        f"{report.failed} failed; {report.removed} removed"
+        command.say(f"{problem.status}: {problem.path}: {problem.reason}")
+    if not quiet and len(skipped) > _LISTED:
+        command.say(f"skipped: {len(skipped) - _LISTED} more, all listed by --json")
+
+
+def _in_words(report: IngestReport) -> str:
+    removed = f"; {report.removed} removed" if report.removed else ""
+    return (
+        f"{_count(report.files, 'file')}: {report.indexed} indexed, {report.unchanged} unchanged, "
+        f"{report.skipped} skipped, {report.failed} failed{removed}\n"
+        f"{_count(report.chunks_total, 'chunk')} ({report.chunks_added} added, {report.chunks_removed} removed); "
+        f"{_count(report.embedded, 'text')} embedded, {_count(report.tokens, 'token')}, {report.seconds:.1f} s\n"
     )
-    print(
-        f"{report.chunks_total} chunks ({report.chunks_added} added, {report.chunks_removed} removed); "
-        f"{report.embedded} texts embedded, {report.tokens} tokens, {report.seconds:.1f} s"
-    )
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 if __name__ == "__main__":

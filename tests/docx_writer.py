@@ -12,22 +12,22 @@ _PACKAGE = "http://schemas.openxmlformats.org/package/2006"
 NAMESPACES = (
     f'xmlns:w="{_W}" xmlns:r="{_OFFICE}/relationships" xmlns:m="{_OFFICE}/math" '
     'xmlns:mc="http://schemas.openxmlformats.org/markup-compatibility/2006" '
-    'xmlns:wps="http://schemas.microsoft.com/office/word/2010/wordprocessingShape" xmlns:v="urn:schemas-microsoft-com:vml"'
+    'xmlns:wps="http://schemas.microsoft.com/office/word/2010/wordprocessingShape" '
+    'xmlns:v="urn:schemas-microsoft-com:vml"'
 )
 
 
-def docx(body: str, parts: Mapping[str, str] | None = None, *, raw: str | None = None, level: int = 6) -> bytes:
+def docx(body: str, parts: Mapping[str, str] | None = None, *, raw: str | None = None) -> bytes:
     """Write a Word file.
 
     Args:
         body: The XML inside `w:body`.
         parts: Further parts by the name of their kind: `footnotes`, `header`, `styles` …; the XML inside their root.
         raw: The whole main part instead of one made of `body`.
-        level: How hard the zip packs.
     """
     parts = parts or {}
     out = io.BytesIO()
-    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED, compresslevel=level) as archive:
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("_rels/.rels", _relationships({"officeDocument": "word/document.xml"}))
         archive.writestr("word/_rels/document.xml.rels", _relationships({kind: f"{kind}.xml" for kind in parts}))
         archive.writestr("word/document.xml", raw or f"<w:document {NAMESPACES}><w:body>{body}</w:body></w:document>")

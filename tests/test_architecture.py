@@ -122,7 +122,7 @@ def test_only_the_services_speak_to_the_network() -> None:
         ("onnxruntime", "kb/embedding/"),
         ("pypdfium2", "kb/loading/"),
         ("pypdf", "kb/loading/"),
-        ("rich", "kb/display.py"),
+        ("rich", "kb/terminal.py"),
     ],
 )
 def test_a_heavy_package_has_one_home(package: str, home: str) -> None:

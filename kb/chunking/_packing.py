@@ -102,7 +102,7 @@ class Packer:
             at = min(block.end, end)
         units += self._paragraphs(text, at, end)
         if has_heading and len(units) > 1:
-            pass
+            units[1] = units[1]._replace(boundary=NEVER)
         return units
 
     def _paragraphs(self, text: str, start: int, end: int) -> list[Unit]:

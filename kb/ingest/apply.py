@@ -8,23 +8,23 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeVar
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
-from kb.components import CountsRequests, CountsTokens, StoreRow
+from kb.components import StoreRow
 from kb.errors import LoadError
 from kb.ingest.report import Problem
 from kb.ledger.documents import SourceRow
 from kb.ledger.hashes import text_hash
 
 if TYPE_CHECKING:
-    from kb.components import Chunker, Embedder, Store
+    from kb.ingest.embedding import PaidEmbedding
+    from kb.ingest.job import Job
+    from kb.ingest.synced_store import SyncedStore
     from kb.ingest.walk import FoundFile
+    from kb.ledger.generations import Generation
     from kb.ledger.ledger import Ledger
     from kb.records import Chunk, Document
-    from kb.settings import IngestSection
-
-_Item = TypeVar("_Item")
 
 
 @dataclass(slots=True)
@@ -34,15 +34,12 @@ class Tally:
     indexed: int = 0
     unchanged: int = 0
     failed: int = 0
-    chunks_added: int = 0
     chunks_removed: int = 0
-    embedded: int = 0
-    embedding_calls: int = 0
-    tokens: int = 0
+    problems: list[Problem] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
+class _Prepared:
     """A document that has been read and cut, not yet written."""
 
     source: SourceRow
@@ -50,167 +47,157 @@ class Prepared:
     chunks: tuple[Chunk, ...]
 
 
+@dataclass(slots=True)
+class _Batch:
+    """What is written together: one set of requests, one transaction."""
+
+    prepared: list[_Prepared] = field(default_factory=list)
+    touched: list[SourceRow] = field(default_factory=list)
+    """Only the file's times are new."""
+    failures: list[SourceRow] = field(default_factory=list)
+    files: int = 0
+    size: int = 0
+    """Chunks, and one for each file, so that files without chunks do not pile up."""
+
+
 class Applier:
-    """Writes documents into one generation."""
+    """Writes documents into one generation; what cannot be read comes from the former one, if there is one."""
 
     def __init__(
         self,
-        *,
+        job: Job,
         ledger: Ledger,
-        generation: int,
-        former_generation: int | None,
-        open_store: Callable[[], Store],
-        embedder: Embedder,
-        chunker: Chunker,
-        load: Callable[[FoundFile], Document],
-        pipelines: Mapping[str, str],
-        limits: IngestSection,
-        embedded: Callable[[int], None],
+        generation: Generation,
+        former: Generation | None,
+        embedding: PaidEmbedding,
+        store: SyncedStore,
+        on_done: Callable[[int], None],
     ) -> None:
+        self._job = job
         self._ledger = ledger
-        self._generation = generation
-        self._former_generation = former_generation
-        self._open_store = open_store
-        self._embedder = embedder
-        self._chunker = chunker
-        self._load = load
-        self._pipelines = pipelines
-        self._limits = limits
-        self._embedded = embedded
+        self._generation = generation.number
+        self._former = former
+        self._embedding = embedding
+        self._store = store
+        self._on_done = on_done
+        self._batch = _Batch()
         self.tally = Tally()
-        self.problems: list[Problem] = []
 
-    def reconcile(self) -> None:
-        """Finish what an interrupted run left: stale rows out of the store, missing ones in."""
-        stale = self._ledger.stale_rows(self._generation)
-        if stale:
-            self._open_store().delete(stale)
-            self._ledger.forget_rows(self._generation, stale)
-        for batch in batches(self._ledger.unsynced_chunks(self._generation), self._limits.batch_chunks):
-            self._embed([live.chunk for live in batch])
-            vectors = self._ledger.known_vectors(self._embedder.fingerprint, [live.text_hash for live in batch])
-            self._ledger.mark_dirty(self._generation, [live.chunk.id for live in batch])
-            self._open_store().upsert([StoreRow(b.chunk, b.source, vectors[b.text_hash]) for b in batch])
-            self._ledger.mark_stored(self._generation, {live.chunk.id: live.payload_hash for live in batch})
-
-    def add(self, files: Iterable[FoundFile], sources: Mapping[str, SourceRow], done: Callable[[], None]) -> None:
-        """Read, cut, embed and store files; `done` is called once for each."""
-        waiting: list[Prepared] = []
+    def add(self, files: Iterable[FoundFile], sources: Mapping[str, SourceRow]) -> None:
+        """Read, cut, embed and store files that differ from their sources."""
         for file in files:
-            prepared = self._prepare(file, sources.get(file.document_id))
-            if prepared is not None:
-                waiting.append(prepared)
-            if sum(len(p.chunks) for p in waiting) >= self._limits.batch_chunks:
-                self._write(waiting)
-                waiting = []
-            done()
-        self._write(waiting)
+            self._read(file, sources.get(file.document_id))
+            self._finished_one()
+        self._write()
+
+    def keep(self, hidden: Iterable[tuple[SourceRow, str]], sources: Mapping[str, SourceRow]) -> None:
+        """Report sources that could not be looked at, with the reason; what was read of them before stays."""
+        for source, reason in hidden:
+            self._fail(replace(source, status="failed", reason=reason), sources.get(source.document_id))
+            self._finished_one()
+        self._write()
 
     def remove(self, sources: Sequence[SourceRow]) -> None:
         """Take documents out of the collection."""
         if sources:
             stale = self._ledger.remove_documents(self._generation, [source.document_id for source in sources])
             self.tally.chunks_removed += len(stale)
-            self._forget(stale)
+            self._store.discard(stale)
 
-    def fail(self, source: SourceRow, reason: str) -> None:
-        """Report a source that could not be read; what was read of it before stays."""
-        self.tally.failed += 1
-        self.problems.append(Problem(source.path, "failed", reason))
-        self._ledger.record_failure(self._generation, replace(source, status="failed", reason=reason))
-
-    def _prepare(self, file: FoundFile, source: SourceRow | None) -> Prepared | None:
-        """Read and cut a file; None when nothing is to be written."""
-        pipeline = self._pipelines[file.path.suffix.lower()]
+    def _read(self, file: FoundFile, known: SourceRow | None) -> None:
+        pipeline = self._job.pipelines[file.path.suffix.lower()]
         row = SourceRow(file.document_id, file.relative, file.size, file.mtime_ns, "", "indexed", "", pipeline)
         try:
             row = replace(row, content_hash=_file_hash(file))
-            if source is not None and _same_content(source, row):
-                self._ledger.touch_source(self._generation, row.document_id, size=row.size, mtime_ns=row.mtime_ns)
-                self.tally.unchanged += 1
-                return None
-            document = self._load(file)
+            if known is not None and _same_content(known, row):
+                self._batch.touched.append(row)
+                return
+            document = self._job.load(file)
         except LoadError as error:
-            self.fail(row, error.reason)
-            return self._from_former(row, error.reason)
-        self.problems += [Problem(file.relative, "warning", warning) for warning in document.warnings]
-        self.tally.indexed += 1
-        return Prepared(replace(row, warnings=document.warnings), document, self._chunker.chunk(document))
-
-    def _from_former(self, row: SourceRow, reason: str) -> Prepared | None:
-        """The text that an earlier generation holds of a file that cannot be read now."""
-        if self._former_generation is None:
-            return None
-        document = self._ledger.document(self._former_generation, row.document_id)
-        if document is None:
-            return None
-        return Prepared(replace(row, status="failed", reason=reason), document, self._chunker.chunk(document))
-
-    def _write(self, batch: Sequence[Prepared]) -> None:
-        """Embed, store and flip a batch of documents."""
-        if not batch:
+            warnings = known.warnings if known is not None else ()
+            self._fail(replace(row, status="failed", reason=error.reason, warnings=warnings), known)
             return
-        self._embed([chunk for prepared in batch for chunk in prepared.chunks])
-        rows = list(self._rows(batch))
-        if rows:
-            self._ledger.mark_dirty(self._generation, [row.chunk.id for row in rows])
-            self._open_store().upsert(rows)
+        row = replace(row, warnings=document.warnings)
+        self._take(_Prepared(row, document, self._job.chunker.chunk(document)))
+
+    def _fail(self, row: SourceRow, known: SourceRow | None) -> None:
+        """Note a source that cannot be read now; a new generation takes its text from the former one."""
+        document = None
+        if self._former is not None:
+            document = self._ledger.document(self._former.number, row.document_id)
+        if document is not None:
+            self._take(_Prepared(row, document, self._job.chunker.chunk(document)))
+            return
+        self._count(row)
+        if row != known:
+            self._batch.failures.append(row)
+
+    def _take(self, prepared: _Prepared) -> None:
+        self._batch.prepared.append(prepared)
+        self._batch.size += len(prepared.chunks)
+
+    def _finished_one(self) -> None:
+        self._batch.files += 1
+        self._batch.size += 1
+        if self._batch.size >= self._job.limits.batch_chunks:
+            self._write()
+
+    def _write(self) -> None:
+        """Embed, store and flip what has been read by now."""
+        batch, self._batch = self._batch, _Batch()
+        self._embedding.embed(chunk for prepared in batch.prepared for chunk in prepared.chunks)
+        written = [self._without_refused(prepared) for prepared in batch.prepared]
+        self._store.write(list(self._rows(written)))
         stale: list[str] = []
-        with self._ledger.transaction():
-            before = self._ledger.counts(self._generation).chunks
-            for prepared in batch:
-                stale += self._ledger.replace_document(
-                    self._generation, prepared.source, prepared.document, prepared.chunks
-                )
-            after = self._ledger.counts(self._generation).chunks
-        self.tally.chunks_added += after - before + len(stale)
+        if written or batch.touched or batch.failures:
+            with self._ledger.transaction():
+                for row in batch.touched:
+                    self._ledger.touch_source(self._generation, row.document_id, size=row.size, mtime_ns=row.mtime_ns)
+                for row in batch.failures:
+                    self._ledger.record_failure(self._generation, row)
+                for one in written:
+                    stale += self._ledger.replace_document(self._generation, one.source, one.document, one.chunks)
+        self._store.discard(stale)
+        self.tally.unchanged += len(batch.touched)
         self.tally.chunks_removed += len(stale)
-        self._forget(stale)
+        for one in written:
+            self._count(one.source)
+        self._on_done(batch.files)
 
-    def _rows(self, batch: Sequence[Prepared]) -> Iterator[StoreRow]:
+    def _rows(self, written: Sequence[_Prepared]) -> Iterator[StoreRow]:
         """Store rows for chunks that the store lacks or holds otherwise."""
-        for prepared in batch:
-            chunks = self._ledger.needing_upsert(self._generation, prepared.source.path, prepared.chunks)
+        for one in written:
+            chunks = self._ledger.needing_upsert(self._generation, one.source.path, one.chunks)
             keys = [text_hash(chunk.embedded_text) for chunk in chunks]
-            vectors = self._ledger.known_vectors(self._embedder.fingerprint, keys)
+            vectors = self._embedding.vectors(keys)
             for chunk, key in zip(chunks, keys, strict=True):
-                yield StoreRow(chunk, prepared.source.path, vectors[key])
+                yield StoreRow(chunk, one.source.path, vectors[key])
 
-    def _forget(self, stale: Sequence[str]) -> None:
-        if stale:
-            self._open_store().delete(stale)
-            self._ledger.forget_rows(self._generation, stale)
+    def _without_refused(self, prepared: _Prepared) -> _Prepared:
+        """A document without the chunks that the embedding service refused; it counts as failed."""
+        refused = self._embedding.refused
+        if not refused:
+            return prepared
+        keys = [text_hash(chunk.embedded_text) for chunk in prepared.chunks]
+        parts = [(chunk, refused[key]) for chunk, key in zip(prepared.chunks, keys, strict=True) if key in refused]
+        if not parts:
+            return prepared
+        reason = "; ".join(f"{_place(chunk)} is left out, the rest is indexed: {said}" for chunk, said in parts)
+        kept = tuple(chunk for chunk, key in zip(prepared.chunks, keys, strict=True) if key not in refused)
+        return replace(prepared, source=replace(prepared.source, status="failed", reason=reason), chunks=kept)
 
-    def _embed(self, chunks: Sequence[Chunk]) -> None:
-        """Embed texts that were never embedded; each slice is kept as soon as it is there."""
-        texts = {text_hash(chunk.embedded_text): chunk.embedded_text for chunk in chunks}
-        unknown = self._ledger.unknown_texts(self._embedder.fingerprint, list(texts))
-        for keys in batches(unknown, self._embedder.batch_texts):
-            slice_texts = [texts[key] for key in keys]
-            requests = self._embedder.requests if isinstance(self._embedder, CountsRequests) else None
-            vectors = self._embedder.embed_documents(slice_texts)
-            self._ledger.put_vectors(self._embedder.fingerprint, zip(keys, vectors, strict=True))
-            self.tally.embedded += len(keys)
-            self.tally.embedding_calls += (
-                self._embedder.requests - requests
-                if requests is not None and isinstance(self._embedder, CountsRequests)
-                else 1
-            )
-            if isinstance(self._embedder, CountsTokens):
-                self.tally.tokens += sum(map(self._embedder.count_tokens, slice_texts))
-            self._embedded(len(keys))
+    def _count(self, source: SourceRow) -> None:
+        if source.status == "failed":
+            self.tally.failed += 1
+            self.tally.problems.append(Problem(source.path, "failed", source.reason))
+            return
+        self.tally.indexed += 1
+        self.tally.problems += [Problem(source.path, "warning", warning) for warning in source.warnings]
 
 
-def batches(items: Iterable[_Item], size: int) -> Iterator[list[_Item]]:
-    """Cut `items` into lists of at most `size`."""
-    batch: list[_Item] = []
-    for item in items:
-        batch.append(item)
-        if len(batch) >= size:
-            yield batch
-            batch = []
-    if batch:
-        yield batch
+def _place(chunk: Chunk) -> str:
+    page = "" if chunk.page is None else f"page {chunk.page}, "
+    return f"the passage at {page}characters {chunk.start}-{chunk.end}"
 
 
 def _same_content(known: SourceRow, now: SourceRow) -> bool:

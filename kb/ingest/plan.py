@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,10 +20,16 @@ if TYPE_CHECKING:
 class Plan:
     """Files by what is to be done with them; `due` is in the walk's order."""
 
+    sources: Mapping[str, SourceRow]
+    """What the folder was compared with, by document id."""
+
     due: tuple[FoundFile, ...]
-    """New, changed by size or time, failed last time, or read by another loader or chunker."""
+    """New, changed by size or time, to be read or cut otherwise, or failed last time: what a file
+    failed by is often not in the file (a permission, a password, a limit, a service), so it is tried
+    again, and reported again, in every run."""
     unchanged: tuple[FoundFile, ...]
     removed: tuple[SourceRow, ...]
+    """Sources whose files are gone."""
     hidden: tuple[tuple[SourceRow, str], ...]
     """Sources that could not be looked at, with the reason; they stay as they are."""
 
@@ -49,76 +56,104 @@ def make_plan(walk: Walk, sources: Mapping[str, SourceRow], pipelines: Mapping[s
         )
         (unchanged if same else due).append(file)
     removed, hidden = [], []
+    skipped = dict(walk.skipped)
     for document_id, source in sources.items():
         if document_id in found:
             continue
-        reason = _why_hidden(source.path, walk)
+        reason = _why_hidden(source.path, skipped)
         if reason is None:
             removed.append(source)
         else:
             hidden.append((source, reason))
-    return Plan(tuple(due), tuple(unchanged), tuple(removed), tuple(hidden))
+    return Plan(sources, tuple(due), tuple(unchanged), tuple(removed), tuple(hidden))
 
 
-def _why_hidden(path: str, walk: Walk) -> str | None:
+def _why_hidden(path: str, skipped: Mapping[str, str]) -> str | None:
     """Why a known source was not among the files, when it was skipped by itself or with its folder."""
-    for skipped, reason in walk.skipped:
-        if path == skipped or path.startswith(skipped.rstrip("/") + "/"):
-            return reason
-    return None
+    above = (path[:end] for end in range(len(path)) if path[end] == "/")
+    return next((skipped[name] for name in (path, *above) if name in skipped), None)
 
 
-def check_root(root: Path, known_root: Path | None, documents: int) -> None:
+def check_root(root: Path, known_root: Path | None, documents: int, *, allow_removals: bool) -> None:
     """Refuse a root that is missing, or another one than the collection's.
+
+    With `allow_removals` another folder is taken, and one that was lost counts as empty. A folder
+    that is neither there nor the collection's is most likely misspelt, so it is refused all the same.
 
     Raises:
         ConfigError: the folder is missing and nothing was ingested before.
         RemovalRefusedError: taking it would remove what the collection holds.
     """
-    if not root.is_dir():
-        what = "is not a folder" if root.exists() else "does not exist"
-        if not documents:
-            raise ConfigError(
-                f"the folder of documents {root} {what}; give it behind the command, or set documents_dir"
-            )
+    there, folder = os.path.exists(root), os.path.isdir(root)
+    what = "is not a folder" if there else "does not exist"
+    if not documents:
+        if folder:
+            return
+        raise ConfigError(f"the folder of documents {root} {what}; give it behind the command, or set documents_dir")
+    same = known_root is None or _same_folder(known_root, root)
+    if not folder and not (allow_removals and same and not there):
         raise RemovalRefusedError(
             f"the folder of documents {root} {what} (is a disk not mounted?); nothing was changed, the collection "
             f"keeps its {documents} documents",
             removed=documents,
             total=documents,
         )
-    if known_root is not None and documents and known_root.resolve() != root.resolve():
+    if not same and not allow_removals:
         raise RemovalRefusedError(
-            f"this collection holds {documents} documents of {known_root}, and {root} is another folder. Give it a "
-            "collection of its own (--collection NAME), or, if the folder has moved, say --allow-removals",
+            f"this collection holds {documents} documents of {known_root}, and {root} is another folder; nothing was "
+            "changed. Give it a collection of its own (--collection NAME), or, if the folder has moved, say "
+            "--allow-removals",
             removed=documents,
             total=documents,
         )
 
 
-def check_removals(root: Path, walk: Walk, plan: Plan, documents: int, limits: IngestSection) -> None:
+def _same_folder(known: Path, root: Path) -> bool:
+    """Whether both names lead to one folder: through links, or in another spelling where the system allows it."""
+    if os.path.exists(known) and os.path.exists(root):
+        return os.path.samefile(known, root)
+    return os.path.realpath(known) == os.path.realpath(root)
+
+
+def check_removals(
+    root: Path, walk: Walk, plan: Plan, documents: Collection[str], limits: IngestSection, *, allow_removals: bool
+) -> None:
     """Refuse an empty folder, and a run that would remove much of the collection.
+
+    Args:
+        root: The folder.
+        walk: What is in it.
+        plan: What is to be done.
+        documents: The ids of the documents that the collection holds.
+        limits: How much may go.
+        allow_removals: Whether all may go.
 
     Raises:
         ConfigError: the folder holds no document and nothing was ingested before.
         RemovalRefusedError: with the counts.
     """
-    removed = len(plan.removed)
-    if not walk.files and not documents:
-        raise ConfigError(f"{root} holds no document that can be read (walked: {len(walk.skipped)} other files)")
-    if not walk.files and not plan.hidden:
+    total = len(documents)
+    if not total:
+        if not walk.files and not plan.removed:
+            raise ConfigError(f"{root} holds no document that can be read (and {len(walk.skipped)} other files)")
+        return
+    # Sources that never became a document can go without a loss.
+    removed = sum(source.document_id in documents for source in plan.removed)
+    if allow_removals or not removed:
+        return
+    if removed == total and not walk.files:
         raise RemovalRefusedError(
-            f"{root} holds no document now, and the collection has {documents}; nothing was changed. If they are "
+            f"{root} holds no document now, and the collection has {total}; nothing was changed. If they are "
             "really to go, say --allow-removals",
-            removed=documents,
-            total=documents,
+            removed=total,
+            total=total,
         )
-    if documents >= limits.max_removal_from and removed > documents * limits.max_removal_share:
+    if total >= limits.max_removal_from and removed > total * limits.max_removal_share:
         raise RemovalRefusedError(
-            f"{removed} of {documents} documents are no longer in {root}; nothing was changed. If they are really "
+            f"{removed} of {total} documents are no longer in {root}; nothing was changed. If they are really "
             "to go, say --allow-removals",
             removed=removed,
-            total=documents,
+            total=total,
         )
 
 
@@ -128,8 +163,9 @@ def changes_in_words(walk: Walk, sources: Mapping[str, SourceRow]) -> str | None
     Files that failed and have not changed since are no news.
     """
     files = {file.document_id: file for file in walk.files}
+    skipped = dict(walk.skipped)
     new = sum(document_id not in sources for document_id in files)
-    gone = sum(document_id not in files and _why_hidden(s.path, walk) is None for document_id, s in sources.items())
+    gone = sum(document_id not in files and _why_hidden(s.path, skipped) is None for document_id, s in sources.items())
     changed = sum(
         document_id in sources
         and (sources[document_id].size, sources[document_id].mtime_ns) != (file.size, file.mtime_ns)

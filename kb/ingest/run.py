@@ -2,58 +2,41 @@
 
 from __future__ import annotations
 
+import os
 import shutil
-import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Collection
+from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kb.errors import IndexMismatchError
-from kb.ingest.apply import Applier
+from kb.ingest.apply import Applier, Tally
+from kb.ingest.embedding import PaidEmbedding
+from kb.ingest.job import Job
 from kb.ingest.lock import write_lock
 from kb.ingest.plan import Plan, check_removals, check_root, make_plan
+from kb.ingest.progress import Progress
 from kb.ingest.report import IngestReport, Problem
-from kb.ingest.walk import FoundFile, Walk, walk
+from kb.ingest.synced_store import SyncedStore
+from kb.ingest.walk import Walk, walk
 from kb.ledger.ledger import Ledger
 
 if TYPE_CHECKING:
-    from kb.components import Chunker, Embedder, Store
+    from kb.ledger.documents import SourceRow
     from kb.ledger.generations import Generation
-    from kb.records import Document
-    from kb.settings import IngestSection
 
-# A bar appears only when there is something to wait for.
-_BAR_DELAY_SECONDS = 2.0
-
-
-@dataclass(frozen=True, slots=True)
-class Job:
-    """What an ingest needs to know, wired by the knowledge base."""
-
-    root: Path
-    data_dir: Path
-    folder: Path
-    """The collection's folder, with ledger, lock and generations."""
-    collection: str
-    embedder: Embedder
-    chunker: Chunker
-    load: Callable[[FoundFile], Document]
-    pipelines: Mapping[str, str]
-    """The fingerprint of loader and chunker by suffix."""
-    open_store: Callable[[Generation, Path], Store]
-    limits: IngestSection
-    rebuild: bool = False
-    allow_removals: bool = False
-    quiet: bool = True
+__all__ = ["Job", "run"]
 
 
 def run(job: Job) -> IngestReport:
     """Bring the collection in step with the folder.
 
     Raises:
-        RemovalRefusedError: the folder is another one, empty, or has lost much.
+        ConfigError: nothing was ingested before, and the folder is missing or holds no document.
+        RemovalRefusedError: the folder is another one, missing or empty, or has lost much.
         IndexMismatchError: the collection was built with another embedder, and `rebuild` is not set.
         LockedError: another process is ingesting.
         KbError: a service, the store or the ledger failed; what was done by then is kept.
@@ -61,94 +44,116 @@ def run(job: Job) -> IngestReport:
     started = time.perf_counter()
     with write_lock(job.folder), Ledger(job.folder) as ledger:
         current = ledger.current_generation()
-        documents = len(ledger.document_ids(current.number)) if current else 0
-        if not job.allow_removals or not job.root.is_dir():
-            check_root(job.root, ledger.root(), documents)
-        found = walk(job.root, suffixes=frozenset(job.pipelines), exclude=(job.data_dir,))
-        if current and not job.allow_removals:
-            known = make_plan(found, ledger.sources(current.number), job.pipelines)
-            check_removals(job.root, found, known, documents, job.limits)
-        elif not current:
-            check_removals(job.root, found, Plan((), (), (), ()), 0, job.limits)
-        generation = _target(ledger, current, job)
-        ledger.set_root(job.root)
-        ledger.set_collection_name(job.collection)
-        return _into(ledger, generation, current, found, job, started)
+        documents = ledger.document_ids(current.number) if current else set()
+        if current is not None and documents and not job.rebuild and current.fingerprint != job.embedder.fingerprint:
+            raise IndexMismatchError(current.fingerprint, job.embedder.fingerprint)
+        check_root(job.root, ledger.root(), len(documents), allow_removals=job.allow_removals)
+        found = _walk(job)
+        known = make_plan(found, ledger.sources(current.number) if current else {}, job.pipelines)
+        check_removals(job.root, found, known, documents, job.limits, allow_removals=job.allow_removals)
+        target = _target(ledger, current, documents, job)
+        plan = known
+        if target.generation != current:
+            plan = make_plan(found, ledger.sources(target.generation.number), job.pipelines)
+        done = _write(ledger, target, plan, known, job)
+        _delete_left_over(ledger, job.folder)
+        return _report(found, known, done, time.perf_counter() - started)
 
 
-def _target(ledger: Ledger, current: Generation | None, job: Job) -> Generation:
-    """The generation to write into: the current one, or a new one beside it for a rebuild."""
+@dataclass(frozen=True, slots=True)
+class _Target:
+    """Where a run writes."""
+
+    generation: Generation
+    former: Generation | None
+    """What answers questions until `generation` is complete; None when that one does."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Done:
+    """What a run has done."""
+
+    plan: Plan
+    hidden: frozenset[str]
+    """Paths of sources that could not be looked at."""
+    tally: Tally
+    embedding: PaidEmbedding
+    chunks_before: int
+    chunks: int
+
+
+def _walk(job: Job) -> Walk:
+    if not os.path.exists(job.root):  # allowed to be missing, so all of it has gone
+        return Walk((), ())
+    return walk(job.root, suffixes=frozenset(job.pipelines), exclude=(job.data_dir, job.folder))
+
+
+def _target(ledger: Ledger, current: Generation | None, documents: Collection[str], job: Job) -> _Target:
+    """The generation to write into: the current one, or a new one that is built beside it."""
     fingerprint = job.embedder.fingerprint
-    if current is not None and not job.rebuild:
-        if current.fingerprint != fingerprint:
-            raise IndexMismatchError(current.fingerprint, fingerprint)
-        return current
-    generation = ledger.begin_generation(fingerprint, job.embedder.dimension)
-    if current is None:  # nothing to protect: questions may be asked while the first ingest goes on
+    if current is not None and not job.rebuild and current.fingerprint == fingerprint:
+        _remember(ledger, job)
+        return _Target(current, None)
+    with ledger.transaction():
+        generation = ledger.begin_generation(fingerprint, job.embedder.dimension)
+        if documents:
+            return _Target(generation, current)
+        # Nothing to protect: questions may be asked while the first ingest goes on.
         ledger.complete_generation(generation.number)
-    return generation
+        _remember(ledger, job)
+    return _Target(generation, None)
 
 
-def _into(
-    ledger: Ledger, generation: Generation, current: Generation | None, found: Walk, job: Job, started: float
-) -> IngestReport:
-    """Ingest into `generation`; a rebuilt one takes its place when it is complete."""
-    sources = ledger.sources(generation.number)
-    plan = make_plan(found, sources, job.pipelines)
-    store = _LazyStore(lambda: job.open_store(generation, ledger.generation_folder(generation)))
-    if not ledger.generation_folder(generation).exists():
-        ledger.forget_all_rows(generation.number)
-    former = current.number if current is not None and current.number != generation.number else None
-    try:
-        with _Bar(len(plan.due), job.quiet) as bar:
-            applier = Applier(
-                ledger=ledger,
-                generation=generation.number,
-                former_generation=former,
-                open_store=store.open,
-                embedder=job.embedder,
-                chunker=job.chunker,
-                load=job.load,
-                pipelines=job.pipelines,
-                limits=job.limits,
-                embedded=bar.embedded,
-            )
-            applier.reconcile()
-            applier.remove(plan.removed)
-            for source, reason in plan.hidden:
-                applier.fail(source, reason)
-            applier.add(plan.due, sources, bar.file_done)
-        if former is not None:
-            ledger.complete_generation(generation.number)
-    finally:
-        store.close()
-    _delete_left_over(ledger, job.folder)
-    return _report(ledger, generation, found, plan, applier, time.perf_counter() - started)
+def _remember(ledger: Ledger, job: Job) -> None:
+    """Note root and name of the collection; a run that changes nothing writes nothing."""
+    if ledger.root() != job.root:
+        ledger.set_root(job.root)
+    if ledger.collection_name() != job.collection:
+        ledger.set_collection_name(job.collection)
 
 
-def _report(
-    ledger: Ledger, generation: Generation, found: Walk, plan: Plan, applier: Applier, seconds: float
-) -> IngestReport:
-    tally = applier.tally
-    hidden = {source.path for source, _ in plan.hidden}
-    skipped = [Problem(path, "skipped", reason) for path, reason in found.skipped if path not in hidden]
-    unchanged = len(plan.unchanged) + tally.unchanged
-    return IngestReport(
-        files=tally.indexed + unchanged + tally.failed + len(skipped),
-        indexed=tally.indexed,
-        unchanged=unchanged,
-        removed=len(plan.removed),
-        skipped=len(skipped),
-        failed=tally.failed,
-        chunks_added=tally.chunks_added,
-        chunks_removed=tally.chunks_removed,
-        chunks_total=ledger.counts(generation.number).chunks,
-        embedded=tally.embedded,
-        embedding_calls=tally.embedding_calls,
-        tokens=tally.tokens,
-        seconds=round(seconds, 3),
-        problems=tuple(sorted((*applier.problems, *skipped), key=lambda p: (p.path, p.status, p.reason))),
-    )
+def _write(ledger: Ledger, target: _Target, plan: Plan, known: Plan, job: Job) -> _Done:
+    """Ingest into the target; one that is built beside the former takes its place when it is complete.
+
+    Args:
+        ledger: The ledger.
+        target: Where to write.
+        plan: What is to be done there.
+        known: The same against what answers questions now.
+        job: The job.
+    """
+    generation, former = target.generation.number, target.former
+    folder = ledger.generation_folder(target.generation)
+    hidden = {source.document_id: (source, reason) for source, reason in (*plan.hidden, *known.hidden)}
+    gone, perhaps_moved = _by_whether_moved(plan)
+    chunks_before = ledger.counts(generation).chunks
+    with Progress(len(plan.due) + len(hidden), quiet=job.quiet) as progress:
+        embedding = PaidEmbedding(ledger, job.embedder, generation, progress.embedded)
+        opener = partial(job.open_store, target.generation, folder)
+        with closing(SyncedStore(ledger, generation, folder, opener, embedding, job.limits.batch_chunks)) as store:
+            applier = Applier(job, ledger, target.generation, former, embedding, store, progress.done)
+            store.restore()
+            applier.remove(gone)
+            applier.keep(hidden.values(), plan.sources)
+            applier.add(plan.due, plan.sources)
+            applier.remove(perhaps_moved)
+    if former is not None:
+        with ledger.transaction():
+            ledger.complete_generation(generation)
+            _remember(ledger, job)
+    paths = frozenset(source.path for source, _ in hidden.values())
+    return _Done(plan, paths, applier.tally, embedding, chunks_before, ledger.counts(generation).chunks)
+
+
+def _by_whether_moved(plan: Plan) -> tuple[list[SourceRow], list[SourceRow]]:
+    """Part the removed sources: those that are gone for good, and those that a new file of that size may continue.
+
+    What is gone goes at once, whatever happens to the run later. What may have been renamed is taken
+    out only when its successor can be found, so that no question misses it in between.
+    """
+    new_sizes = {file.size for file in plan.due if file.document_id not in plan.sources}
+    gone = [source for source in plan.removed if source.size not in new_sizes]
+    return gone, [source for source in plan.removed if source.size in new_sizes]
 
 
 def _delete_left_over(ledger: Ledger, folder: Path) -> None:
@@ -156,54 +161,27 @@ def _delete_left_over(ledger: Ledger, folder: Path) -> None:
     known = {ledger.generation_folder(generation).name for generation in ledger.generations()}
     generations = folder / "generations"
     for left_over in generations.iterdir() if generations.is_dir() else ():
-        if left_over.name not in known:
+        if left_over.name.isdecimal() and left_over.name not in known:
             shutil.rmtree(left_over, ignore_errors=True)  # another process may still read it: next time
 
 
-class _LazyStore:
-    """Opens the store when it is first needed, so that a run without changes never does."""
-
-    def __init__(self, opener: Callable[[], Store]) -> None:
-        self._opener = opener
-        self._store: Store | None = None
-
-    def open(self) -> Store:
-        """The store, opened once."""
-        if self._store is None:
-            self._store = self._opener()
-        return self._store
-
-    def close(self) -> None:
-        """Close it when it was opened."""
-        if self._store is not None:
-            self._store.close()
-
-
-class _Bar:
-    """Progress on stderr for runs over two seconds; nothing when quiet or not a terminal."""
-
-    def __init__(self, files: int, quiet: bool) -> None:
-        self._texts = 0
-        self._bar = None
-        if files and not quiet and sys.stderr.isatty():
-            from tqdm import tqdm
-
-            self._bar = tqdm(total=files, unit=" files", delay=_BAR_DELAY_SECONDS, dynamic_ncols=True, file=sys.stderr)
-
-    def __enter__(self) -> _Bar:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._bar is not None:
-            self._bar.close()
-
-    def embedded(self, texts: int) -> None:
-        """Count embedded texts."""
-        self._texts += texts
-        if self._bar is not None:
-            self._bar.set_postfix_str(f"{self._texts} chunks embedded")
-
-    def file_done(self) -> None:
-        """Count a file."""
-        if self._bar is not None:
-            self._bar.update(1)
+def _report(found: Walk, known: Plan, done: _Done, seconds: float) -> IngestReport:
+    tally = done.tally
+    skipped = [Problem(path, "skipped", reason) for path, reason in found.skipped if path not in done.hidden]
+    unchanged = len(done.plan.unchanged) + tally.unchanged
+    return IngestReport(
+        files=tally.indexed + unchanged + tally.failed + len(skipped),
+        indexed=tally.indexed,
+        unchanged=unchanged,
+        removed=len(known.removed),
+        skipped=len(skipped),
+        failed=tally.failed,
+        chunks_added=done.chunks - done.chunks_before + tally.chunks_removed,
+        chunks_removed=tally.chunks_removed,
+        chunks_total=done.chunks,
+        embedded=done.embedding.texts,
+        embedding_calls=done.embedding.calls,
+        tokens=done.embedding.tokens,
+        seconds=round(seconds, 3),
+        problems=tuple(sorted((*tally.problems, *skipped), key=lambda p: (p.path, p.status, p.reason))),
+    )

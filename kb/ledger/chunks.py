@@ -95,15 +95,17 @@ class Chunks(LedgerConnection):
 
     def mark_dirty(self, generation: int, chunk_ids: Sequence[str]) -> None:
         """Say that these rows are about to be written to the store; call it before every upsert."""
-        self.mark_stored(generation, dict.fromkeys(chunk_ids, DIRTY))
+        with self.transaction():
+            self._put_rows(generation, dict.fromkeys(chunk_ids, DIRTY))
 
     def mark_stored(self, generation: int, payloads: Mapping[str, str]) -> None:
-        """Say which payload the store now holds for these chunks, after an upsert of live chunks."""
+        """Say which payload the store now holds for these chunks, after an upsert of live chunks.
+
+        They can be found from now on, so the revision rises.
+        """
         with self.transaction():
-            self._connection.executemany(
-                "INSERT OR REPLACE INTO store_rows VALUES (?, ?, ?)",
-                [(generation, chunk_id, payload) for chunk_id, payload in payloads.items()],
-            )
+            self._put_rows(generation, payloads)
+            self._changed()
 
     def stale_rows(self, generation: int) -> list[str]:
         """Ids that may be in the store and are not live."""
@@ -127,6 +129,12 @@ class Chunks(LedgerConnection):
         """Say that the store is empty, when its folder was lost: all live chunks become unsynced."""
         with self.transaction():
             self._connection.execute("DELETE FROM store_rows WHERE generation = ?", (generation,))
+
+    def _put_rows(self, generation: int, payloads: Mapping[str, str]) -> None:
+        self._connection.executemany(
+            "INSERT OR REPLACE INTO store_rows VALUES (?, ?, ?)",
+            [(generation, chunk_id, payload) for chunk_id, payload in payloads.items()],
+        )
 
     def _walk(self, generation: int, chunk_ids: Sequence[str]) -> Iterator[LiveChunk]:
         for page in pages(chunk_ids, _READ_AHEAD):

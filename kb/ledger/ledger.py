@@ -6,9 +6,14 @@ The vector store can be rebuilt from it without an embedding call and without th
 
 from __future__ import annotations
 
+import shlex
+from pathlib import Path
+
+from kb.errors import KbError, NothingIngestedError
 from kb.ledger.chunks import Chunks
 from kb.ledger.documents import Documents
 from kb.ledger.generations import Generations
+from kb.ledger.schema import LEDGER_FILE
 from kb.ledger.vectors import Vectors
 
 
@@ -23,3 +28,34 @@ class Ledger(Generations, Documents, Chunks, Vectors):
 
         put_vectors → mark_dirty → store.upsert → replace_document → store.delete → forget_rows
     """
+
+
+def collection_names(data_dir: Path) -> list[str]:
+    """The collections of a data folder, as they were named, sorted; one that cannot be read is left out."""
+    names = []
+    for file in data_dir.glob(f"*/{LEDGER_FILE}") if data_dir.is_dir() else ():
+        try:
+            with Ledger(file.parent, read_only=True) as ledger:
+                names.append(ledger.collection_name() or file.parent.name)
+        except KbError:  # damaged, or of another version: whoever asks for it is told so
+            continue
+    return sorted(names)
+
+
+def file_identity(file: Path) -> tuple[int, int] | None:
+    """What stays the same while a path leads to the same file; None when there is none."""
+    try:
+        status = file.stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
+def nothing_ingested(collection: str, data_dir: Path) -> NothingIngestedError:
+    """Say that a collection is empty or not there, and which ones are."""
+    others = ", ".join(repr(name) for name in collection_names(data_dir) if name != collection)
+    return NothingIngestedError(
+        f"nothing has been ingested into the collection {collection!r} in {data_dir} yet. Ingest first: "
+        f"python -m pipelines.ingest --collection {shlex.quote(collection)}"
+        + (f"; or ask another collection that is there: {others}" if others else "")
+    )

@@ -61,6 +61,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
             page INTEGER,
             heading_path TEXT NOT NULL,
             header TEXT NOT NULL,
+            script TEXT NOT NULL,
             text_hash TEXT NOT NULL,
             payload_hash TEXT NOT NULL,
             PRIMARY KEY (generation, chunk_id)) WITHOUT ROWID""",
@@ -84,6 +85,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "UNIQUE (generation, chunk_id))",
         # The ascii tokenizer keeps every other script as it is; with these characters it splits at spaces only.
         """CREATE VIRTUAL TABLE words USING fts5(terms, tokenize="ascii tokenchars '_.,-@/:''’'")""",
+        "CREATE VIRTUAL TABLE word_counts USING fts5vocab(words, 'row')",
     ),
 )
 

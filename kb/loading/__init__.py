@@ -66,7 +66,14 @@ def load_document(
     loader_name = loader_suffixes().get(suffix)
     if loader_name is None:
         raise LoadError(name, f"no loader reads {suffix or 'files without a suffix'}; {readable_suffixes()}")
-    return _loader(loader_name, options or {}).load(file, name)
+    loader = _loader(loader_name, options or {})
+    try:
+        return loader.load(file, name)
+    except LoadError:
+        raise
+    except Exception as error:  # a fault that nobody foresaw costs this file, not the run
+        reason = f"the loader {loader_name} failed on it ({type(error).__name__}: {error}); please report this file"
+        raise LoadError(name, reason) from error
 
 
 @cache

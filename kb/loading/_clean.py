@@ -43,8 +43,8 @@ def _mark_run(last: int) -> re.Pattern[str]:
 def _limit_marks(text: str) -> str:
     """Cut runs of combining marks to `MAX_COMBINING`."""
     # A class within 16 bits is searched a hundred times faster, so the whole one waits for its need.
-    last = _LAST_MARK if _RARE_SCRIPTS.search(text) else 0xFFFF
-    return _mark_run(last).sub(lambda run: run[0][:MAX_COMBINING], text)
+    rare = any(map(unicodedata.combining, set(_RARE_SCRIPTS.findall(text))))
+    return _mark_run(_LAST_MARK if rare else 0xFFFF).sub(lambda run: run[0][:MAX_COMBINING], text)
 
 
 def clean(text: str) -> str:

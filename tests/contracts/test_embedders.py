@@ -6,18 +6,18 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from _embedders import Setup, build, setup_for
 from numpy.typing import NDArray
 
 from kb.components import CountsTokens, Embedder
 from kb.errors import KbError
 from kb.settings import component_names
+from tests.contracts._embedders import Setup, build, setup_for
 
 ROOT = Path(__file__).parents[2]
 SERVICE_COSINE = 0.999
@@ -38,7 +38,7 @@ TEXTS = [
 CHILD = """
 import json, sys
 import numpy as np
-from _embedders import Setup, build
+from tests.contracts._embedders import Setup, build
 name, options, environment, texts, way = json.loads(sys.stdin.buffer.read())
 embedder = build(name, Setup(options, environment))
 vectors = getattr(embedder, way)(texts)
@@ -47,7 +47,9 @@ print(json.dumps([embedder.fingerprint, vectors.astype("float64").tolist()]))
 
 
 @pytest.fixture(scope="module", params=component_names("embedding"))
-def named_setup(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Setup]]:
+def named_setup(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[str, Setup]]:
     name: str = request.param
     with setup_for(name, tmp_path_factory.mktemp(name)) as setup:
         yield name, setup
@@ -56,9 +58,6 @@ def named_setup(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPat
 @pytest.fixture(scope="module")
 def embedder(named_setup: tuple[str, Setup]) -> Embedder:
     return build(*named_setup)
-
-
-Way = Callable[[Any, list[str]], NDArray[np.float32]]
 
 
 @pytest.fixture(params=["embed_documents", "embed_queries"])
@@ -115,7 +114,6 @@ def test_the_same_text_gives_the_same_vector_in_another_process(
 ) -> None:
     name, setup = named_setup
     job = json.dumps([name, dict(setup.options), dict(setup.environment), TEXTS, way])
-    path = os.pathsep.join([str(ROOT), str(ROOT / "tests" / "contracts")])
     child = subprocess.run(
         [sys.executable, "-c", CHILD],
         input=job.encode(),
@@ -123,7 +121,7 @@ def test_the_same_text_gives_the_same_vector_in_another_process(
         check=True,
         timeout=120,
         cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": path},
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
     )
     fingerprint, vectors = json.loads(child.stdout)
     assert fingerprint == embedder.fingerprint

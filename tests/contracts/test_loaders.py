@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import io
+import os
 import random
 import re
+import subprocess
+import sys
 import unicodedata
 from collections.abc import Callable
 from pathlib import Path
@@ -13,8 +16,8 @@ import docx
 import pytest
 
 from kb.components import Loader, Parts, build_component, component_module
-from kb.errors import LoadError
-from kb.loading import document_id, load_document, loader_suffixes
+from kb.errors import ConfigError, LoadError
+from kb.loading import document_id, load_document, loader_fingerprint, loader_suffixes
 from kb.records import Document
 from kb.settings import component_names
 from tests.pdf_writer import pdf
@@ -26,7 +29,8 @@ FORBIDDEN = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 
 def markdown_sample() -> bytes:
     table = "| 項目 | 値 |\n|---|---|\n| 上限 | 30 |\n"
-    return f"---\ntitle: Guide\ntags: [a, b]\n---\n# Guide\n\nWords.\n\n- one\n- two\n\n```sh\n# no\n```\n\n{table}".encode()
+    front = "---\ntitle: Guide\ntags: [a, b]\n---\n"
+    return f"{front}# Guide\n\nWords.\n\n- one\n- two\n\n```sh\n# no\n```\n\n{table}".encode()
 
 
 def text_sample() -> bytes:
@@ -147,13 +151,20 @@ def test_damaged_files_give_a_clean_document_or_a_load_error(
     sample = SAMPLES[name]()
     for seed in range(part * MUTATIONS // 4, (part + 1) * MUTATIONS // 4):
         path = place(name, mutated(sample, random.Random(seed)))
-        try:
-            document = loader(name).load(path, "damaged")
-        except LoadError as error:
-            assert error.path == "damaged"
-            assert error.reason.strip()
+        found = outcome(name, path)
+        if isinstance(found, Document):
+            check(found)
         else:
-            check(document)
+            assert found.path == "damaged"
+            assert found.reason.strip()
+
+
+def outcome(name: str, path: Path) -> Document | LoadError:
+    """A document or a load error; whatever else is raised fails the test."""
+    try:
+        return loader(name).load(path, "damaged")
+    except LoadError as error:
+        return error
 
 
 def mutated(data: bytes, rnd: random.Random) -> bytes:
@@ -188,3 +199,47 @@ def test_the_suffix_chooses_the_loader_in_any_case_of_letters(tmp_path: Path) ->
     path = tmp_path / "REPORT.MD"
     path.write_text("# Report\n", encoding="utf-8")
     assert load_document(path).kind == "markdown"
+
+
+def test_only_regular_files_of_a_known_suffix_and_size_are_opened(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.md")
+    (tmp_path / "folder.md").mkdir()
+    (tmp_path / "large.md").write_bytes(b"x" * 2_000_000)
+    (tmp_path / "picture.png").write_bytes(b"x")
+    for file, reason in (
+        ("pipe.md", "pipe"),
+        ("folder.md", "a folder"),
+        ("large.md", r"1\.9 MB, more than the limit of 1\.0 MB"),
+        ("picture.png", r"no loader reads \.png; readable are .*\.docx"),
+        ("gone.md", "does not exist"),
+    ):
+        with pytest.raises(LoadError, match=reason) as caught:
+            load_document(tmp_path / file, f"folder/{file}", max_bytes=1024 * 1024)
+        assert caught.value.path == f"folder/{file}"
+
+
+@every_loader
+def test_a_loader_itself_does_not_wait_for_a_pipe(name: str, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(LoadError, match="pipe"):
+        loader(name).load(tmp_path / "pipe", "pipe")
+
+
+def test_a_document_id_is_that_of_the_path_in_any_unicode_spelling() -> None:
+    assert document_id("é/ポ.md") == document_id(unicodedata.normalize("NFD", "é/ポ.md"))
+    assert document_id("a.md") != document_id("b.md")
+    assert re.fullmatch("[0-9a-f]{32}", document_id(os.fsdecode(b"latin-\xe9.md")))
+
+
+def test_a_fingerprint_changes_with_an_option_that_changes_texts() -> None:
+    assert loader_fingerprint("pdf", {}) == loader_fingerprint("pdf", {"drop_running_lines": True})
+    assert loader_fingerprint("pdf", {}) != loader_fingerprint("pdf", {"drop_running_lines": False})
+    assert loader_fingerprint("pdf", {}) == loader_fingerprint("pdf", {"passwords": ["secret"]})
+    with pytest.raises(ConfigError, match="pasword"):
+        loader_fingerprint("pdf", {"pasword": "x"})
+
+
+def test_asking_for_suffixes_loads_no_heavy_package() -> None:
+    heavy = "{'lxml', 'pypdf', 'pypdfium2', 'yaml', 'charset_normalizer', 'docx', 'numpy'}"
+    code = f"import sys; from kb.loading import loader_suffixes; loader_suffixes(); print({heavy} & set(sys.modules))"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "set()\n"

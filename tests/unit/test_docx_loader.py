@@ -203,7 +203,8 @@ def test_what_stands_in_a_run_is_kept_and_field_codes_and_hidden_text_are_not(lo
     body = (
         "<w:p><w:r><w:rPr><w:vanish/></w:rPr><w:t>hidden</w:t></w:r>"
         '<w:r><w:rPr><w:vanish w:val="0"/></w:rPr><w:t>shown</w:t></w:r>'
-        '<w:r><w:tab/><w:t>a</w:t><w:br/><w:t>b</w:t><w:noBreakHyphen/><w:t>c</w:t><w:sym w:font="Symbol" w:char="F0B3"/></w:r>'
+        "<w:r><w:tab/><w:t>a</w:t><w:br/><w:t>b</w:t><w:noBreakHyphen/><w:t>c</w:t>"
+        '<w:sym w:font="Symbol" w:char="F0B3"/></w:r>'
         '<w:r><w:fldChar w:fldCharType="begin"/><w:instrText>HYPERLINK "x"</w:instrText><w:t>field</w:t></w:r>'
         "<w:hyperlink><w:r><w:t> link</w:t></w:r></w:hyperlink><m:oMath><m:r><m:t> E=mc</m:t></m:r></m:oMath>"
         "<w:ruby><w:rt><w:r><w:t>とうきょう</w:t></w:r></w:rt><w:rubyBase><w:r><w:t>東京</w:t></w:r></w:rubyBase></w:ruby></w:p>"

@@ -71,8 +71,7 @@ def test_a_second_start_builds_nothing_and_loads_nothing_for_building(
     assert capsys.readouterr().out == ""
 
 
-@pytest.mark.parametrize("part", ["graph", "pieces", "ids"])
-@pytest.mark.parametrize("harm", ["changed", "cut", "gone"])
+@pytest.mark.parametrize(("part", "harm"), [("graph", "changed"), ("pieces", "cut"), ("ids", "gone")])
 def test_a_damaged_file_is_made_again(part: str, harm: str, folder: Path, weights: E5Weights) -> None:
     (path,) = folder.glob(f"*.{part}")
     original = path.read_bytes()
@@ -86,7 +85,7 @@ def test_a_damaged_file_is_made_again(part: str, harm: str, folder: Path, weight
     assert path.read_bytes() == original
 
 
-@pytest.mark.parametrize("content", [b"", b"[]", b'{"files": 3}', b'{"precision": "int8", "weights": "", "files": {}}'])
+@pytest.mark.parametrize("content", [b"[]", b'{"precision": "int8", "weights": "", "files": {}}'])
 def test_a_damaged_manifest_is_made_again(content: bytes, folder: Path, weights: E5Weights) -> None:
     (path,) = folder.glob("*.json")
     original = path.read_bytes()

@@ -18,6 +18,7 @@ from kb.evaluation.golden import (
     score,
 )
 from kb.records import Answer, Chunk, Citation, Hit, SearchResult
+from pipelines import evaluate as command
 
 LIMIT = Evidence("limits.md", "| Team | 300 |", "300", heading="Limits")
 LIMIT_ZH = Evidence("zh/限流.md", "| Team | 每分钟 300 次 |", "300 次", heading="上限")
@@ -134,3 +135,19 @@ def test_shares_are_of_the_answerable_or_the_unanswerable() -> None:
     assert result.figures(language="zh").shares["found"] is None
     assert [o.question.id for o in result.failures()] == ["en-2", "zh-3"]
     assert json.loads(json.dumps(result.as_dict()))["groups"]["en"]["shares"]["right"] == 1 / 2
+
+
+def test_the_printed_table_has_every_group_and_the_failures_say_what_was_wanted() -> None:
+    right = outcome(ONE, ["limits.md"], "300 [1].", ("limits.md",))
+    wrong = outcome(TWO, ["quota.md"])
+    unwanted = outcome(NONE, [], "Somebody [1].", ("limits.md",))
+    result = GoldenResult("e5", "extractive", (right, wrong, unwanted))
+    table = "\n".join(command.table(result))
+    assert [name for name, _ in result.groups() if name not in table] == []
+    assert "100.0%" in table
+    assert "50.0%" in table
+    lines = command.failure_lines(result.failures())
+    assert "en-2 (two_documents): not found, declined" in lines
+    assert "  wanted  quota.md: 1,500 labels" in lines
+    assert "en-3 (unanswerable): there is no answer, answered otherwise" in lines
+    assert not any("en-1" in line for line in lines)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -116,9 +117,9 @@ def test_blocks(text: str, expected: list[tuple[str, str]]) -> None:
 @given(st.text(st.sampled_from("#-=`~*>|$ \t\n1.<!ax[]()")))
 def test_spans_rise_and_never_overlap_whatever_the_markup(text: str) -> None:
     found_headings, found_blocks = find_blocks(text)
-    spans = sorted((s.start, s.end) for s in (*found_headings, *found_blocks))
+    spans = sorted([(h.start, h.end) for h in found_headings] + [(b.start, b.end) for b in found_blocks])
     assert all(start < end <= len(text) for start, end in spans)
-    assert all(before[1] <= after[0] for before, after in zip(spans, spans[1:], strict=False))
+    assert all(before[1] <= after[0] for before, after in pairwise(spans))
     assert list(found_headings) == sorted(found_headings, key=lambda h: h.start)
     assert list(found_blocks) == sorted(found_blocks, key=lambda b: b.start)
 

@@ -97,6 +97,16 @@ def test_a_blank_line_in_the_second_half_is_better_than_a_fuller_chunk() -> None
     assert [tokens(chunk.text) for chunk in chunker().chunk(markdown(text))] == [18, 28]
 
 
+def test_a_small_last_chunk_takes_a_paragraph_from_the_one_before() -> None:
+    text = f"{sentence(14)}\n\n{sentence(14)}\n\n{sentence(5)}"
+    assert [tokens(chunk.text) for chunk in chunker(min_tokens=7).chunk(markdown(text))] == [14, 19]
+
+
+def test_a_small_first_paragraph_takes_sentences_from_the_next() -> None:
+    text = f"Intro.\n\n{sentence(10)} {sentence(10)} {sentence(10)}"
+    assert [tokens(chunk.text) for chunk in chunker(min_tokens=7).chunk(markdown(text))] == [22, 10]
+
+
 def test_lines_that_were_only_wrapped_are_not_cut_amid_a_sentence() -> None:
     words = (sentence(14) + " " + sentence(14, "PDF") + " " + sentence(14, "API")).split()
     wrapped = "\n".join(" ".join(words[at : at + 6]) for at in range(0, len(words), 6))
@@ -244,6 +254,13 @@ def test_a_list_that_does_not_fit_is_cut_between_items() -> None:
     for chunk in chunker().chunk(markdown(items, [("list", items)])):
         assert chunk.text.startswith("- item")
         assert chunk.text.endswith("here.")
+
+
+def test_a_list_stays_with_the_line_that_announces_it() -> None:
+    text = f"{sentence(16)}\n\nThe steps are these:\n\n{LIST}"
+    first, second = chunker(size_tokens=32).chunk(markdown(text, [("list", LIST)]))
+    assert tokens(first.text) == 16
+    assert second.text.startswith("The steps are these:\n\n- item 0")
 
 
 def test_code_that_does_not_fit_is_cut_at_blank_lines_before_other_lines() -> None:

@@ -1,0 +1,98 @@
+"""How similar a question is to the base as a whole: what a similarity has to be compared with.
+
+A multilingual embedder puts texts of one language nearer to each other, whatever they are about, and
+some questions nearer to everything. What a question has in common with *all* chunks of a script says
+nothing about any of them. So
+
+- candidates in several scripts are compared after most of it has been taken off, and
+- a candidate `stands out` by so many standard deviations above the chunks of its script.
+
+Measured on odd-numbered XQuAD questions with multilingual-e5-small over a base that is half English,
+half Chinese, each paragraph in one of the two: the right passage is among the first five for 78 %
+instead of 18 % (English question, Chinese passage) and 79 % instead of 1 % (the reverse), while within
+one language the first passage is right as often as before (93.4 and 93.4 %, 94.9 and 94.6 %). Taking
+off all of it costs 7 points within Chinese.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kb.components import FloatArray
+
+SHARE_TAKEN_OFF = 0.8
+SAMPLE_CHUNKS = 2000
+"""So many chunks, drawn evenly, stand for a base of any size: 3 MB of vectors."""
+# Few chunks of a script are about their subject rather than their script: they count as if so many of all were added.
+_BORROWED = 10.0
+# A base of fewer chunks is too small to say what is usual in it.
+_LEAST_CHUNKS = 50
+_LEAST_DEVIATION = 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """The similarities of one question to the chunks of one script."""
+
+    mean: float
+    deviation: float
+
+
+@dataclass(frozen=True, slots=True)
+class Background:
+    """A sample of a base's vectors by script, each of shape (n, dimension)."""
+
+    samples: Mapping[str, FloatArray]
+
+    @property
+    def chunks(self) -> int:
+        """The size of the whole sample."""
+        return sum(len(vectors) for vectors in self.samples.values())
+
+    def levels(self, question: FloatArray) -> dict[str, Level]:
+        """What is usual for a question, by script; nothing for an empty base."""
+        import numpy as np
+
+        similarities = {script: vectors @ question for script, vectors in self.samples.items() if len(vectors)}
+        if not similarities:
+            return {}
+        every = np.concatenate(list(similarities.values()))
+        result = {}
+        for script, values in similarities.items():
+            share = len(values) / (len(values) + _BORROWED)
+            mean = share * values.mean() + (1 - share) * every.mean()
+            variance = share * values.var() + (1 - share) * every.var()
+            result[script] = Level(float(mean), max(_LEAST_DEVIATION, float(np.sqrt(variance))))
+        return result
+
+    def directions(self, question: FloatArray, script: str) -> Sequence[FloatArray]:
+        """Vectors that find the chunks nearest to a question in each script but its own.
+
+        The question is moved from its script's mean to the other's; without this, the nearest chunks
+        of a large base are all in the question's language.
+        """
+        import numpy as np
+
+        means = {name: vectors.mean(axis=0) for name, vectors in self.samples.items() if len(vectors)}
+        if script not in means:
+            return ()
+        moved = [question - means[script] + mean for name, mean in means.items() if name != script]
+        return tuple((vector / np.linalg.norm(vector)).astype(np.float32) for vector in moved)
+
+    def standout(self, similarity: float, level: Level | None) -> float | None:
+        """How many standard deviations above what is usual; None when the base is too small to tell."""
+        if level is None or self.chunks < _LEAST_CHUNKS:
+            return None
+        return round((similarity - level.mean) / level.deviation, 3)
+
+
+def taken_off(levels: Mapping[str, Level], script: str) -> float:
+    """What a similarity is lowered by before it is compared with those of other scripts.
+
+    The script with the lowest level keeps its similarities; with one script alone nothing changes.
+    """
+    least = min((level.mean for level in levels.values()), default=0.0)
+    return SHARE_TAKEN_OFF * (levels[script].mean - least) if script in levels else 0.0

@@ -1,0 +1,99 @@
+"""Vectors for chunks: what was paid for comes from the ledger, only the rest from the embedder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, TypeVar
+
+from kb.components import CountsRequests, CountsTokens
+from kb.errors import RefusedError
+from kb.ledger.hashes import text_hash
+
+if TYPE_CHECKING:
+    from kb.components import Embedder, FloatArray
+    from kb.ledger.ledger import Ledger
+    from kb.records import Chunk
+
+_Item = TypeVar("_Item")
+
+# So many texts refused, and never one accepted: then it is the service that is set up wrongly, not the texts.
+_REFUSED_BY_ALL = 3
+_NOT_FOUND = 404
+
+
+class PaidEmbedding:
+    """Embeds texts that were never embedded, and counts what that took."""
+
+    def __init__(self, ledger: Ledger, embedder: Embedder, generation: int, on_embedded: Callable[[int], None]) -> None:
+        self._ledger = ledger
+        self._embedder = embedder
+        self._generation = generation
+        self._on_embedded = on_embedded
+        self._calls = 0
+        self._requests_before = embedder.requests if isinstance(embedder, CountsRequests) else 0
+        self.texts = 0
+        self.tokens = 0
+        self.refused: dict[str, str] = {}
+        """Texts that the service refused for good, by hash, with what it said."""
+
+    @property
+    def calls(self) -> int:
+        """Requests to the service; of an embedder that has none, calls of it."""
+        if isinstance(self._embedder, CountsRequests):
+            return self._embedder.requests - self._requests_before
+        return self._calls
+
+    def embed(self, chunks: Iterable[Chunk]) -> None:
+        """See to it that the ledger holds the vector of every chunk whose text is not `refused`.
+
+        Each slice of `batch_texts` is kept as soon as it is there, so an interruption costs one at most.
+
+        Raises:
+            ServiceError: the service failed; what was embedded by then is kept.
+        """
+        texts = {text_hash(chunk.embedded_text): chunk.embedded_text for chunk in chunks}
+        unknown = self._ledger.unknown_texts(self._embedder.fingerprint, list(texts))
+        for keys in batches((key for key in unknown if key not in self.refused), self._embedder.batch_texts):
+            self._embed({key: texts[key] for key in keys})
+
+    def vectors(self, text_hashes: Sequence[str]) -> dict[str, FloatArray]:
+        """The vectors of texts that were embedded, by their hashes."""
+        return self._ledger.known_vectors(self._embedder.fingerprint, text_hashes)
+
+    def _embed(self, texts: Mapping[str, str]) -> None:
+        try:
+            self._calls += 1
+            vectors = self._embedder.embed_documents(list(texts.values()))
+        except RefusedError as error:
+            self._find_refused(texts, error)
+            return
+        self._ledger.put_vectors(self._embedder.fingerprint, zip(texts, vectors, strict=True))
+        self.texts += len(texts)
+        if isinstance(self._embedder, CountsTokens):
+            self.tokens += sum(map(self._embedder.count_tokens, texts.values()))
+        self._on_embedded(len(texts))
+
+    def _find_refused(self, texts: Mapping[str, str], error: RefusedError) -> None:
+        """Halve a refused batch until the texts that it was refused for stand alone; the others are embedded."""
+        if error.status == _NOT_FOUND:  # the address or the model, whatever the text
+            raise error
+        keys = list(texts)
+        if len(keys) > 1:
+            for half in (keys[: len(keys) // 2], keys[len(keys) // 2 :]):
+                self._embed({key: texts[key] for key in half})
+            return
+        self.refused[keys[0]] = str(error)
+        if len(self.refused) >= _REFUSED_BY_ALL and not self._ledger.counts(self._generation).vectors:
+            raise error
+
+
+def batches(items: Iterable[_Item], size: int) -> Iterator[list[_Item]]:
+    """Cut `items` into lists of at most `size`."""
+    batch: list[_Item] = []
+    for item in items:
+        batch.append(item)
+        if len(batch) >= size:
+            yield batch
+            batch = []
+    if batch:
+        yield batch

@@ -1,0 +1,100 @@
+"""The vector store of one generation, kept in step with the ledger's book about it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kb.components import StoreRow
+from kb.errors import StoreError
+from kb.ingest.embedding import batches
+
+if TYPE_CHECKING:
+    from kb.components import Store
+    from kb.ingest.embedding import PaidEmbedding
+    from kb.ledger.ledger import Ledger
+
+# Beside the store's own files, and lost with them: a reader that finds no folder makes an empty store,
+# which must not pass for the one that was filled.
+_MARKER = "in-step-with-ledger"
+
+
+class SyncedStore:
+    """Opens the store when something is to be written, so that a run without changes never does.
+
+    The book (`store_rows`) is written before the store, so it never lists too little. When the store
+    is opened and holds less than the book says, what it lost is put back, from the ledger's vectors.
+    """
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        generation: int,
+        folder: Path,
+        opener: Callable[[], Store],
+        embedding: PaidEmbedding,
+        page: int,
+    ) -> None:
+        self._ledger = ledger
+        self._generation = generation
+        self._folder = folder
+        self._opener = opener
+        self._embedding = embedding
+        self._page = page
+        self._store: Store | None = None
+
+    def restore(self) -> None:
+        """Finish what an interrupted run left, and put back what was lost with the store's folder."""
+        lost = not (self._folder / _MARKER).exists() and self._ledger.counts(self._generation).store_rows > 0
+        stale = self._ledger.stale_rows(self._generation)
+        if lost or stale or next(self._ledger.unsynced_chunks(self._generation), None):
+            self._open()
+        self.discard(stale)
+
+    def write(self, rows: Sequence[StoreRow]) -> None:
+        """Upsert rows that are not live yet; they count as held once the ledger flips them live."""
+        if rows:
+            store = self._open()
+            self._ledger.mark_dirty(self._generation, [row.chunk.id for row in rows])
+            store.upsert(rows)
+
+    def discard(self, chunk_ids: Sequence[str]) -> None:
+        """Delete rows that are live no longer."""
+        if chunk_ids:
+            self._open().delete(chunk_ids)
+            self._ledger.forget_rows(self._generation, chunk_ids)
+
+    def close(self) -> None:
+        """Close the store when it was opened."""
+        if self._store is not None:
+            self._store.close()
+            self._store = None
+
+    def _open(self) -> Store:
+        if self._store is None:
+            try:
+                self._folder.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise StoreError(f"{self._folder} cannot be made: {error.strerror}. Choose another data_dir") from error
+            self._store = self._opener()
+            if self._store.count() < self._ledger.counts(self._generation).store_rows:
+                self._forget_lost(self._store)
+            self._put_back(self._store)
+            (self._folder / _MARKER).touch()
+        return self._store
+
+    def _forget_lost(self, store: Store) -> None:
+        """Take out of the book what is live and not in the store."""
+        held = set(store.chunk_ids())
+        live = (found.chunk.id for found in self._ledger.all_chunks(self._generation))
+        self._ledger.forget_rows(self._generation, [chunk_id for chunk_id in live if chunk_id not in held])
+
+    def _put_back(self, store: Store) -> None:
+        """Upsert live chunks that the store lacks, or may hold otherwise than the ledger."""
+        for batch in batches(self._ledger.unsynced_chunks(self._generation), self._page):
+            self._embedding.embed(live.chunk for live in batch)
+            vectors = self._embedding.vectors([live.text_hash for live in batch])
+            self._ledger.mark_dirty(self._generation, [live.chunk.id for live in batch])
+            store.upsert([StoreRow(live.chunk, live.source, vectors[live.text_hash]) for live in batch])
+            self._ledger.mark_stored(self._generation, {live.chunk.id: live.payload_hash for live in batch})

@@ -1,0 +1,228 @@
+"""No wipe by mistake: which folder is taken, which is refused, and what is never read."""
+
+from __future__ import annotations
+
+import os
+import select
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from _bases import NUMBERS, UNREADABLE, Place, a_text
+
+from kb.errors import ConfigError, RemovalRefusedError
+from pipelines import ingest as command
+
+ROOT = Path(__file__).parents[2]
+links = pytest.mark.skipif(sys.platform == "win32", reason="links need rights there")
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    """A collection of twelve documents."""
+    place = Place(tmp_path / "documents", tmp_path / "data")
+    for number in NUMBERS:
+        place.write(f"{number}.md", a_text([number]))
+    place.ingest()
+    return place
+
+
+def another_folder(place: Place) -> Path:
+    other = place.documents.with_name("other")
+    other.mkdir()
+    (other / "one.md").write_text(a_text(["one"]), encoding="utf-8")
+    return other
+
+
+def a_missing_folder(place: Place) -> Path:
+    place.documents.rename(place.documents.with_name("moved"))
+    return place.documents
+
+
+def an_emptied_folder(place: Place) -> Path:
+    for file in place.documents.iterdir():
+        file.unlink()
+    return place.documents
+
+
+def a_folder_that_lost_seven_of_twelve(place: Place) -> Path:
+    for number in NUMBERS[:7]:
+        (place.documents / f"{number}.md").unlink()
+    return place.documents
+
+
+@pytest.mark.parametrize(
+    ("change", "removed", "left"),
+    [
+        (another_folder, 12, 1),
+        (a_missing_folder, 12, 0),
+        (an_emptied_folder, 12, 0),
+        (a_folder_that_lost_seven_of_twelve, 7, 5),
+    ],
+)
+@pytest.mark.parametrize("rebuild", [False, True])
+def test_a_run_that_would_remove_much_is_refused_with_counts_and_done_when_allowed(
+    place: Place, change: Callable[[Place], Path], removed: int, left: int, rebuild: bool
+) -> None:
+    before = place.contents()
+    folder = change(place)
+    with pytest.raises(RemovalRefusedError, match="nothing was changed") as refused:
+        place.ingest(folder, rebuild=rebuild)
+    assert (refused.value.removed, refused.value.total) == (removed, 12)
+    assert str(folder) in str(refused.value)
+    assert place.contents() == before
+    report = place.ingest(folder, rebuild=rebuild, allow_removals=True)
+    assert (report.removed, report.chunks_total, report.embedded) == (12 - left, left, 0)
+    assert len(place.contents()) == left
+    if left:
+        assert place.ingest(folder).unchanged == left, "the folder is the collection's own from now on"
+
+
+def test_half_of_the_documents_or_most_of_a_few_may_go_without_a_question(place: Place) -> None:
+    for number in NUMBERS[:6]:
+        (place.documents / f"{number}.md").unlink()
+    assert place.ingest().removed == 6
+    for number in NUMBERS[6:11]:
+        (place.documents / f"{number}.md").unlink()
+    assert place.ingest().removed == 5
+
+
+def test_files_that_never_became_documents_may_go_without_a_question(place: Place) -> None:
+    for number in range(20):
+        place.write(f"bad{number}.md", UNREADABLE)
+    assert place.ingest().failed == 20
+    for number in range(20):
+        (place.documents / f"bad{number}.md").unlink()
+    report = place.ingest()
+    assert (report.unchanged, report.failed, report.chunks_removed) == (12, 0, 0)
+
+
+def test_a_misspelt_folder_wipes_nothing_even_when_removals_are_allowed(place: Place) -> None:
+    before = place.contents()
+    with pytest.raises(RemovalRefusedError, match="does not exist"):
+        place.ingest(place.documents.with_name("documnets"), allow_removals=True)
+    assert place.contents() == before
+
+
+def test_the_command_says_what_it_refuses_and_exits_with_2(
+    place: Place, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(place.data.parent)
+    monkeypatch.setenv("KB_DATA_DIR", str(place.data))
+    monkeypatch.setenv("KB_EMBEDDING__USE", "hashing")
+    monkeypatch.setenv("KB_STORE__USE", "memory")
+    folder = a_folder_that_lost_seven_of_twelve(place)
+    assert command.main([str(folder)]) == 2
+    assert "error: 7 of 12 documents" in capsys.readouterr().err
+    assert command.main([str(folder), "--allow-removals"]) == 0
+
+
+def test_a_first_ingest_of_an_empty_or_missing_folder_is_an_error_that_names_it(tmp_path: Path) -> None:
+    place = Place(tmp_path / "documents", tmp_path / "data")
+    for allowed in (False, True):
+        with pytest.raises(ConfigError, match="does not exist"):
+            place.ingest(allow_removals=allowed)
+    place.documents.mkdir()
+    place.write("picture.png", b"no document")
+    for allowed in (False, True):
+        with pytest.raises(ConfigError, match="holds no document") as error:
+            place.ingest(allow_removals=allowed)
+    assert str(place.documents) in str(error.value)
+    place.write("a.md", a_text(["one"]))
+    assert place.ingest().indexed == 1
+
+
+@links
+def test_a_link_or_another_spelling_of_the_folder_is_the_same_root(place: Place, tmp_path: Path) -> None:
+    link = tmp_path / "link"
+    link.symlink_to(place.documents, target_is_directory=True)
+    spellings = [link, f"{place.documents}{os.sep}", place.documents / ".." / "documents", place.documents]
+    for spelling in spellings:
+        assert place.ingest(spelling).unchanged == 12
+
+
+def test_a_folder_that_has_moved_costs_no_embedding_once_it_is_allowed(place: Place) -> None:
+    moved = place.documents.with_name("moved")
+    place.documents.rename(moved)
+    with pytest.raises(RemovalRefusedError, match="another folder"):
+        place.ingest(moved)
+    report = place.ingest(moved, allow_removals=True)
+    assert (report.unchanged, report.removed, report.embedded) == (12, 0, 0)
+    assert place.ingest(moved).unchanged == 12
+
+
+@pytest.mark.parametrize("data", ["data", "deep/below/data", "."])
+def test_the_data_folder_is_never_ingested_wherever_it_lies(tmp_path: Path, data: str) -> None:
+    place = Place(tmp_path / "documents", tmp_path / "documents" / data)
+    place.write("a.md", a_text(["one"]))
+    place.ingest()
+    (place.folder / "generations" / "note.md").write_text("Not a document.", encoding="utf-8")
+    (place.folder / "note.md").write_text("Not a document.", encoding="utf-8")
+    report = place.ingest()
+    assert (report.unchanged, report.indexed, report.skipped) == (1, 0, 1)
+    assert {source for source, _, _ in place.contents().values()} == {"a.md"}
+    assert "keeps its data" in report.problems[0].reason
+
+
+SLOW = """
+import sys, time
+sys.path.insert(0, {here!r})
+from pathlib import Path
+from _bases import CountingEmbedder, Place
+
+class Slow(CountingEmbedder):
+    def embed_documents(self, texts):
+        time.sleep(0.5)
+        return super().embed_documents(texts)
+
+place = Place(Path({documents!r}), Path({data!r}), embedder=Slow(batch_texts=2))
+base = place.open(ingest={{"batch_chunks": 4}})
+base._quiet = {quiet}
+base.ingest()
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no pseudo-terminals there")
+@pytest.mark.parametrize(("terminal", "quiet"), [(True, False), (True, True), (False, False)])
+def test_progress_is_shown_on_a_terminal_only_and_not_when_quiet(tmp_path: Path, terminal: bool, quiet: bool) -> None:
+    import pty
+    import termios
+
+    place = Place(tmp_path / "documents", tmp_path / "data")
+    for number in NUMBERS:
+        place.write(f"{number}.md", a_text([number]))
+    names = {"here": str(Path(__file__).parent), "documents": str(place.documents), "data": str(place.data)}
+    ours, theirs = pty.openpty() if terminal else os.pipe()
+    if terminal:
+        termios.tcsetwinsize(ours, (24, 120))
+    try:
+        subprocess.run(
+            [sys.executable, "-c", SLOW.format(**names, quiet=quiet)],
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            stderr=theirs,
+            check=True,
+            timeout=120,
+        )
+        shown = b""
+        while select.select([ours], [], [], 0.2)[0]:
+            shown += os.read(ours, 100_000)
+    finally:
+        os.close(ours)
+        os.close(theirs)
+    if terminal and not quiet:
+        assert b"12/12" in shown
+        assert b"12 chunks embedded" in shown
+    else:
+        assert shown == b""
+
+
+def test_a_copy_of_data_and_documents_goes_on_elsewhere_once_it_is_allowed(place: Place, tmp_path: Path) -> None:
+    copy = Place(tmp_path / "copy" / "documents", tmp_path / "copy" / "data")
+    shutil.copytree(place.documents, copy.documents)
+    shutil.copytree(place.data, copy.data)
+    report = copy.ingest(allow_removals=True)
+    assert (report.unchanged, report.embedded, report.chunks_total) == (12, 0, 12)
+    assert copy.contents() == place.contents()
