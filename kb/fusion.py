@@ -1,4 +1,4 @@
-"""Several rankings into one: reciprocal rank fusion.
+"""Several rankings into one: by score, or by reciprocal rank.
 
 Cormack, Clarke and Büttcher 2009, doi:10.1145/1571941.1572114.
 """
@@ -6,7 +6,7 @@ Cormack, Clarke and Büttcher 2009, doi:10.1145/1571941.1572114.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 
 def reciprocal_rank(rankings: Sequence[Sequence[str]], k: float) -> list[tuple[str, float]]:
@@ -26,3 +26,26 @@ def reciprocal_rank(rankings: Sequence[Sequence[str]], k: float) -> list[tuple[s
     # fsum, as a plain sum depends on the order of its terms, and ties would be told apart by that.
     scores = [(item, math.fsum(terms)) for item, terms in shares.items()]
     return sorted(scores, key=lambda pair: -pair[1])
+
+
+def weighted_sum(
+    similarity: Mapping[str, float], coverage: Mapping[str, float], weight: float
+) -> list[tuple[str, float]]:
+    """Fuse by score: similarity + weight × coverage.
+
+    Coverage is a keyword score relative to the highest that the question can reach, so a question
+    whose words hardly occur (it may be in another language) is ranked by similarity alone. Measured
+    on odd-numbered questions, nDCG@10 of reciprocal rank (k = 10) and of this (weight 0.5): XQuAD
+    English .979 and .982, Chinese .966 and .970; with the right passage in the other language the
+    first five hold it for 39 and 71 % (English questions), 33 and 78 % (Chinese ones).
+
+    Args:
+        similarity: Of every id that is to be ranked.
+        coverage: In [0, 1]; an id without one has 0.
+        weight: How much full coverage counts against a similarity of 1.
+
+    Returns:
+        (id, score), falling; ties by id.
+    """
+    fused = {item: value + weight * coverage.get(item, 0.0) for item, value in similarity.items()}
+    return sorted(fused.items(), key=lambda pair: (-pair[1], pair[0]))

@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from kb.answering import Answerer
+from kb.background import SAMPLE_CHUNKS, Background
 from kb.components import (
     AnswerGenerator,
     Chat,
@@ -58,6 +59,7 @@ class _Opened:
     revision: int
     generation: Generation
     store: Store
+    background: Background
 
 
 class KnowledgeBase:
@@ -169,6 +171,7 @@ class KnowledgeBase:
                 reranker=self._reranker,
                 retrieval=self.settings.retrieval,
                 keyword=self.settings.keyword,
+                background=opened.background,
             )
             return retriever.search_many(questions, top_k, cutoff)
 
@@ -320,7 +323,8 @@ class KnowledgeBase:
             if generation.fingerprint != self.embedder.fingerprint:
                 raise IndexMismatchError(generation.fingerprint, self.embedder.fingerprint)
             store = self._open_store(generation, ledger.generation_folder(generation))
-            self._opened = _Opened(revision, generation, store)
+            samples = ledger.script_samples(generation.number, generation.fingerprint, SAMPLE_CHUNKS)
+            self._opened = _Opened(revision, generation, store, Background(samples))
             return ledger, self._opened
 
     def _open_store(self, generation: Generation, folder: Path) -> Store:

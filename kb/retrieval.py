@@ -1,16 +1,20 @@
 """Question → ranked hits, the stages in reading order.
 
-recall by vector and by keyword → drop what is not live → fuse → cutoff → rerank → top_k
+recall by vector (in every script of the base) and by keyword → drop what is not live →
+fuse, less what is common to a script → cutoff → rerank → top_k
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
-from kb.fusion import reciprocal_rank
+from kb.background import Background, taken_off
+from kb.fusion import reciprocal_rank, weighted_sum
+from kb.ledger.words import most_score
 from kb.records import Dropped, Hit, Scorer, SearchResult
+from kb.words import script, terms
 
 if TYPE_CHECKING:
     from kb.components import Embedder, FloatArray, Reranker, Store
@@ -25,6 +29,8 @@ Ranking: TypeAlias = list[tuple[str, float]]
 _SPARE = 10
 # By how much more is asked for when that was not enough: a large document was replaced, or an ingest was killed.
 _MORE = 4
+# So many are fetched of each script that is not the question's own.
+_OF_EACH_SCRIPT = 20
 # As the stores round: a float32 product is off by about 1e-7.
 _DIGITS = 6
 # A best candidate that stands so far above the middle of all candidates was hardly found by chance.
@@ -44,6 +50,7 @@ class Retriever:
     reranker: Reranker
     retrieval: RetrievalSection
     keyword: KeywordSection
+    background: Background
 
     def search_many(
         self, questions: Sequence[str], top_k: int | None = None, cutoff: float | None = None
@@ -65,32 +72,75 @@ class Retriever:
             vectors = self.embedder.embed_queries(asked)
             nearest = self.store.search(vectors, wanted + _SPARE)
             for question, vector, near in zip(asked, vectors, nearest, strict=True):
-                candidates = self._candidates(question, vector, near, wanted)
-                results[question] = self._ranked(question, candidates, top_k, cutoff)
+                results[question] = self._search(question, vector, near, wanted, top_k, cutoff)
         blank = ("the question is empty",)
         return tuple(
             results.get(question) or SearchResult(question, (), (), cutoff, None, blank) for question in questions
         )
 
-    def _candidates(self, question: str, vector: FloatArray, nearest: Ranking, wanted: int) -> list[Hit]:
-        """Live chunks found by vector or by keyword, best first, as they were at one moment."""
+    def _search(
+        self, question: str, vector: FloatArray, nearest: Ranking, wanted: int, top_k: int, cutoff: float
+    ) -> SearchResult:
+        """One question, with its nearest chunks already found."""
+        weights: dict[str, float] = {}
         words: Ranking = []
         if self.keyword.enabled:
             words = self.ledger.search_words(self.generation, question, self.keyword.candidates)
-        live, dense = self._live(vector, nearest, words, wanted)
-        similarity = self._similarities(vector, dense, words, live)
-        ranking = dense
+            weights = self.ledger.word_weights(self.generation, question)
+        others = self._in_other_scripts(question, vector)
+        candidates = self._candidates(vector, nearest, words, others, wanted, most_score(weights))
+        result = self._ranked(question, candidates, top_k, cutoff)
+        return replace(result, hits=tuple(_with_coverage(hit, weights) for hit in result.hits))
+
+    def _in_other_scripts(self, question: str, vector: FloatArray) -> list[str]:
+        """Chunk ids nearest to the question in each script of the base but its own."""
+        directions = self.background.directions(vector, script(question))
+        if not directions:
+            return []
+        import numpy as np
+
+        return [i for ranking in self.store.search(np.stack(directions), _OF_EACH_SCRIPT) for i, _ in ranking]
+
+    def _candidates(
+        self,
+        vector: FloatArray,
+        nearest: Ranking,
+        words: Ranking,
+        others: Sequence[str],
+        wanted: int,
+        most: float,
+    ) -> list[Hit]:
+        """Live chunks found by vector or by keyword, best first, as they were at one moment."""
+        by_words = dict(words)
+        live, dense = self._live(vector, nearest, [*by_words, *others], wanted)
+        similarity = self._similarities(vector, dense, [*by_words, *others], live)
+        levels = self.background.levels(vector)
+        scripts = {chunk_id: script(live[chunk_id].chunk.text) for chunk_id in similarity}
+        compared = {i: value - taken_off(levels, scripts[i]) for i, value in similarity.items()}
+        ranking = sorted(compared.items(), key=lambda pair: (-pair[1], pair[0]))
+        scorer: Scorer = "dense"
         if self.keyword.enabled:
-            by_words = [chunk_id for chunk_id, _ in words if chunk_id in similarity]
-            ranking = reciprocal_rank([[chunk_id for chunk_id, _ in dense], by_words], self.keyword.fusion_k)
-        scorer: Scorer = "fused" if self.keyword.enabled else "dense"
+            scorer = "fused"
+            if self.keyword.fusion == "rank":
+                by_rank = [chunk_id for chunk_id in by_words if chunk_id in similarity]
+                ranking = reciprocal_rank([[chunk_id for chunk_id, _ in ranking], by_rank], self.keyword.fusion_k)
+            else:
+                coverage = {i: score / most for i, score in by_words.items() if most}
+                ranking = weighted_sum(compared, coverage, self.keyword.weight)
         return [
-            Hit(live[chunk_id].chunk, live[chunk_id].source, score, scorer, similarity[chunk_id])
+            Hit(
+                live[chunk_id].chunk,
+                live[chunk_id].source,
+                round(score, _DIGITS),
+                scorer,
+                similarity[chunk_id],
+                self.background.standout(similarity[chunk_id], levels.get(scripts[chunk_id])),
+            )
             for chunk_id, score in ranking
         ]
 
     def _live(
-        self, vector: FloatArray, nearest: Ranking, words: Ranking, wanted: int
+        self, vector: FloatArray, nearest: Ranking, others: Sequence[str], wanted: int
     ) -> tuple[dict[str, LiveChunk], Ranking]:
         """What the ledger lists of all that was found, and the `wanted` nearest of it.
 
@@ -98,7 +148,7 @@ class Retriever:
         """
         limit = wanted + _SPARE
         while True:
-            found = [chunk_id for chunk_id, _ in (*nearest, *words)]
+            found = [*(chunk_id for chunk_id, _ in nearest), *others]
             live = self.ledger.live_chunks(self.generation, found)
             dense = [(chunk_id, score) for chunk_id, score in nearest if chunk_id in live]
             if len(dense) >= wanted or len(nearest) < limit:
@@ -107,11 +157,11 @@ class Retriever:
             (nearest,) = self.store.search(vector[None], limit)
 
     def _similarities(
-        self, vector: FloatArray, dense: Ranking, words: Ranking, live: dict[str, LiveChunk]
+        self, vector: FloatArray, dense: Ranking, others: Sequence[str], live: Mapping[str, LiveChunk]
     ) -> dict[str, float]:
-        """The cosine of every candidate; of those that only their words found, by the vector in the ledger."""
+        """The cosine of every candidate; of those that were found otherwise, by the vector in the ledger."""
         similarity = dict(dense)
-        hashes = {i: live[i].text_hash for i, _ in words if i in live and i not in similarity}
+        hashes = {i: live[i].text_hash for i in others if i in live and i not in similarity}
         known = self.ledger.known_vectors(self.embedder.fingerprint, list(hashes.values()))
         for chunk_id, text in hashes.items():
             similarity[chunk_id] = round(max(-1.0, min(1.0, float(known[text] @ vector))), _DIGITS)
@@ -129,6 +179,15 @@ class Retriever:
         if candidates and not kept:
             notes = (*notes, *_emptied(candidates, cutoff))
         return SearchResult(question, tuple(ranked[:top_k]), tuple(dropped), cutoff, best, notes)
+
+
+def _with_coverage(hit: Hit, weights: Mapping[str, float]) -> Hit:
+    """The hit with the share of the question's word weight that it holds."""
+    total = sum(weights.values())
+    if not total:
+        return hit
+    held = weights.keys() & set(terms(hit.chunk.embedded_text))
+    return replace(hit, coverage=round(sum(weights[term] for term in held) / total, 3))
 
 
 def _cut(candidates: Sequence[Hit], cutoff: float) -> tuple[list[Hit], list[Dropped]]:

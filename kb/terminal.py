@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 _WIDEST_TEXT = 100
 _NARROWEST = 20
 _INDENT = "   "
+_SNIPPET_LINES = 3
 
 # Select Graphic Rendition (ECMA-48, 8.3.117).
 _MARKER, _WARNING, _QUIET = "1;36", "33", "2"
@@ -197,6 +198,8 @@ class Terminal:
             self._write(f"{number} {self._linked(place_of(hit), hit.source, hit.chunk.page)}\n")
             self._write(f"{_INDENT}{self._painted(scores(hit), _QUIET)}\n")
             lines = self._wrapped(snippet(hit.chunk.text), indent=len(_INDENT)).split("\n")
+            if len(lines) > _SNIPPET_LINES:
+                lines[_SNIPPET_LINES - 1 :] = [f"{lines[_SNIPPET_LINES - 1]} …"]
             self._write("".join(f"{_INDENT}{line}\n" for line in lines))
 
     def _new_breaker(self) -> LineBreaker:

@@ -29,8 +29,10 @@ _CHUNK_WEIGHT = 0.25
 # "How many", "when", 多少, 何日: a unit with a number is likelier to answer.
 _NUMBER_BONUS = 0.06
 _ASKS_NUMBER = re.compile(
-    r"\bhow (?:many|much|long|often|far|old|big|large|soon|late)\b|\bwhen\b|\bwhat (?:time|date|percentage|amount|rate)\b"
-    r"|多少|几[个天次年月日小]|多久|多长|什么时候|何时|何日|何時|何回|何分|何年|いくら|いくつ|いつ|どれくらい|どのくらい|何[%％円人件個本枚]",
+    r"\bhow (?:many|much|long|often|far|old|big|large|soon|late)\b|\bwhen\b"
+    r"|\bwhat (?:time|date|percentage|amount|rate)\b"
+    r"|多少|几[个天次年月日小]|多久|多长|什么时候|何时|何日|何時|何回|何分|何年"
+    r"|いくら|いくつ|いつ|どれくらい|どのくらい|何[%％円人件個本枚]",
     re.IGNORECASE,
 )
 # Only so many units are embedded, the likeliest by words and rank first: each costs a few milliseconds.
@@ -42,7 +44,25 @@ class Options(ComponentOptions):
 
     max_sentences: int = Field(3, ge=1, le=20)
     closeness: float = Field(0.8, gt=0, le=1)
-    min_score: float = Field(0.0, ge=0)
+    min_confidence: float = Field(0.48, ge=0)
+
+
+# Is the question answered at all? How far the best similarity stands out of the base, and how much of the
+# question's word weight the best chunks hold. Measured on odd-numbered XQuAD questions, English and Chinese, with
+# and without the paragraph that answers (its neighbours from the same article stay), low-overlap questions weighted
+# to be a third: at 0.48 the answerable are declined for 5 and 12 %, the unanswerable for 73 and 79 %.
+_STANDOUT_WEIGHT = 0.1
+_COVERAGE_WEIGHT = 0.3
+_COVERING_HITS = 2
+
+
+def _confidence(hits: Sequence[Hit]) -> float | None:
+    """How sure it is that something found answers; None when the base is too small to tell."""
+    standouts = [hit.standout for hit in hits if hit.standout is not None]
+    if not standouts:
+        return None
+    coverage = max((hit.coverage or 0.0 for hit in hits[:_COVERING_HITS]), default=0.0)
+    return _STANDOUT_WEIGHT * max(standouts) + _COVERAGE_WEIGHT * coverage
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +82,15 @@ class ExtractiveGenerator:
 
     def generate(self, question: str, hits: Sequence[Hit]) -> Generated:
         """Quote what answers `question`; no hits, or nothing close enough, gives `answered = False`."""
+        confidence = _confidence(hits)
+        if confidence is not None and confidence < self._options.min_confidence:
+            needed = self._options.min_confidence
+            note = f"nothing found stands out enough to answer (confidence {confidence:.2f}, needed {needed:.2f})"
+            return Generated(not_found_text(question_language(question)), answered=False, notes=(note,))
         scored = self._scored(question, hits)
-        best = max((s.score for s in scored), default=0.0)
-        if not scored or best < self._options.min_score:
+        if not scored:
             return Generated(not_found_text(question_language(question)), answered=False)
+        best = max(s.score for s in scored)
         chosen = self._chosen(scored, best)
         lines = [f"{_as_text(unit)} [{unit.number}]" for unit in chosen]
         return Generated(_joined(lines, chosen), True, tuple(q for unit in chosen for q in unit.quotes))

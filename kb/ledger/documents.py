@@ -13,6 +13,7 @@ from kb.errors import LedgerError
 from kb.ledger.hashes import DIRTY, payload_hash, text_hash
 from kb.ledger.words import Words
 from kb.records import Chunk, Document, Heading, Page
+from kb.words import script
 
 SourceStatus: TypeAlias = Literal["indexed", "skipped", "failed"]
 
@@ -92,7 +93,7 @@ class Documents(Words):
             self._write_document(generation, document)
             hashes = [payload_hash(chunk, source.path) for chunk in chunks]
             self._connection.executemany(
-                "INSERT INTO chunks VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                "INSERT INTO chunks VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 [
                     (generation, *_chunk_row(position, chunk), payload)
                     for position, (chunk, payload) in enumerate(zip(chunks, hashes, strict=True))
@@ -249,6 +250,7 @@ def _chunk_row(position: int, chunk: Chunk) -> tuple[Any, ...]:
         chunk.page,
         json.dumps(chunk.heading_path, ensure_ascii=False),
         chunk.header,
+        script(chunk.text),
         text_hash(chunk.embedded_text),
     )
 

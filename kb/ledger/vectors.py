@@ -33,6 +33,25 @@ class Vectors(LedgerConnection):
             )
         return {text: np.frombuffer(vector, dtype=_FORMAT).astype(np.float32) for text, vector in rows}
 
+    def script_samples(self, generation: int, fingerprint: str, limit: int) -> dict[str, FloatArray]:
+        """Vectors of at most `limit` live chunks, by script, each of shape (n, dimension).
+
+        Chunk ids are hashes, so the first ones by id are an even sample, the same each time.
+        """
+        import numpy as np
+
+        with self.snapshot():
+            rows = self._rows(
+                "SELECT c.script, v.vector FROM chunks c "
+                "JOIN vectors v ON v.fingerprint = ? AND v.text_hash = c.text_hash "
+                "WHERE c.generation = ? ORDER BY c.chunk_id LIMIT ?",
+                (fingerprint, generation, limit),
+            )
+        found: dict[str, list[FloatArray]] = {}
+        for script, vector in rows:
+            found.setdefault(script, []).append(np.frombuffer(vector, dtype=_FORMAT).astype(np.float32))
+        return {script: np.stack(vectors) for script, vectors in sorted(found.items())}
+
     def unknown_texts(self, fingerprint: str, text_hashes: Sequence[str]) -> list[str]:
         """Those hashes, each once and in their order, whose texts must still be embedded."""
         with self.snapshot():

@@ -7,7 +7,8 @@ spaces that are put between them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 
 from kb.ledger.connection import LedgerConnection
 from kb.records import Chunk
@@ -15,6 +16,25 @@ from kb.words import content_terms, terms
 
 # A question of many words is a pasted text: the rarer part of it would be enough, and this bounds the time.
 _MOST_TERMS = 64
+
+
+# A weight is never quite nothing: a word that stands in most chunks still counts among equals.
+_LEAST_WEIGHT = 1e-6
+_SATURATION = 2.2
+"""BM25's k1 + 1: what a word's repetition can at most multiply its weight by."""
+
+
+def most_score(weights: Mapping[str, float]) -> float:
+    """The BM25 score that a chunk cannot reach: every word of the question, again and again."""
+    return _SATURATION * sum(weights.values())
+
+
+def _asked(question: str) -> list[str]:
+    return list(dict.fromkeys(content_terms(question) or terms(question)))[:_MOST_TERMS]
+
+
+def _inverse_frequency(documents: int, total: int) -> float:
+    return max(_LEAST_WEIGHT, math.log((total - documents + 0.5) / (documents + 0.5)))
 
 
 class Words(LedgerConnection):
@@ -27,7 +47,7 @@ class Words(LedgerConnection):
             At most `limit` pairs (chunk id, BM25 score), falling, ties by id; none when the question
             has no word that says anything.
         """
-        asked = list(dict.fromkeys(content_terms(question) or terms(question)))[:_MOST_TERMS]
+        asked = _asked(question)
         if not asked or limit < 1:
             return []
         query = " OR ".join('"' + term.replace('"', '""') + '"' for term in asked)
@@ -38,6 +58,17 @@ class Words(LedgerConnection):
                 (query, generation, limit),
             )
         return [(str(chunk_id), float(score)) for chunk_id, score in rows]
+
+    def word_weights(self, generation: int, question: str) -> dict[str, float]:
+        """How much each word of a question says: its inverse document frequency, as BM25 uses it.
+
+        A word that no chunk holds weighs most.
+        """
+        asked = _asked(question)
+        with self.snapshot():
+            ((total,),) = self._rows("SELECT COUNT(*) FROM word_rows WHERE generation = ?", (generation,))
+            counts = dict(self._rows_of("SELECT term, doc FROM word_counts WHERE term IN (?)", (), asked))
+        return {term: _inverse_frequency(min(counts.get(term, 0), total), total) for term in asked}
 
     def _index_words(self, generation: int, chunks: Iterable[Chunk]) -> None:
         """Add chunks; inside a transaction of the caller."""

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 # Each section of `a_text` is one chunk.
 CHUNKING = {"recursive": {"size_tokens": 24, "min_tokens": 0}}
-NUMBERS = "one two three four five six seven eight nine ten eleven twelve".split()
+NUMBERS = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"]
 UNREADABLE = bytes(range(128, 256)) * 3
 """In no encoding that a loader knows."""
 

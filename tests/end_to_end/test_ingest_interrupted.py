@@ -14,10 +14,10 @@ from types import FrameType
 from typing import Any
 
 import pytest
-from _bases import NUMBERS, UNREADABLE, CountingEmbedder, Place, a_text
 
 from kb.errors import KbError, ServiceError
 from kb.ledger.ledger import Ledger
+from tests.end_to_end._bases import NUMBERS, UNREADABLE, CountingEmbedder, Place, a_text
 
 ROOT = Path(__file__).parents[2]
 SMALL_BATCHES = {"ingest": {"batch_chunks": 4}}
@@ -184,10 +184,9 @@ def test_an_interrupt_at_any_line_leaves_each_document_whole_and_the_next_run_en
 # kill -9
 
 CHILD = """
-import sys, time
-sys.path.insert(0, {here!r})
+import time
 from pathlib import Path
-from _bases import CountingEmbedder, Place
+from tests.end_to_end._bases import CountingEmbedder, Place
 
 class Slow(CountingEmbedder):
     def embed_documents(self, texts):
@@ -208,7 +207,7 @@ def test_runs_that_are_killed_at_any_moment_end_as_a_run_that_never_died(
     tmp_path: Path, store: str, rounds: int
 ) -> None:
     place = Place(tmp_path / "documents", tmp_path / "data", store)
-    names = {"here": str(Path(__file__).parent), "documents": str(place.documents), "data": str(place.data)}
+    names = {"documents": str(place.documents), "data": str(place.data)}
     choose = random.Random(17)
     finished = 0
     for number in range(rounds):

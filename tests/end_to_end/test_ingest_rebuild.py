@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from _bases import NUMBERS, UNREADABLE, CountingEmbedder, Place, a_text
 
 from kb.errors import ConfigError, IndexMismatchError, ServiceError, StoreError
 from kb.ledger.ledger import Ledger
+from tests.end_to_end._bases import NUMBERS, UNREADABLE, CountingEmbedder, Place, a_text
 
 both_stores = pytest.mark.parametrize("store", ["memory", "chroma"])
 

@@ -11,10 +11,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from _bases import NUMBERS, UNREADABLE, Place, a_text
 
 from kb.errors import ConfigError, RemovalRefusedError
 from pipelines import ingest as command
+from tests.end_to_end._bases import NUMBERS, UNREADABLE, Place, a_text
 
 ROOT = Path(__file__).parents[2]
 links = pytest.mark.skipif(sys.platform == "win32", reason="links need rights there")
@@ -168,10 +168,9 @@ def test_the_data_folder_is_never_ingested_wherever_it_lies(tmp_path: Path, data
 
 
 SLOW = """
-import sys, time
-sys.path.insert(0, {here!r})
+import time
 from pathlib import Path
-from _bases import CountingEmbedder, Place
+from tests.end_to_end._bases import CountingEmbedder, Place
 
 class Slow(CountingEmbedder):
     def embed_documents(self, texts):
@@ -194,7 +193,7 @@ def test_progress_is_shown_on_a_terminal_only_and_not_when_quiet(tmp_path: Path,
     place = Place(tmp_path / "documents", tmp_path / "data")
     for number in NUMBERS:
         place.write(f"{number}.md", a_text([number]))
-    names = {"here": str(Path(__file__).parent), "documents": str(place.documents), "data": str(place.data)}
+    names = {"documents": str(place.documents), "data": str(place.data)}
     ours, theirs = pty.openpty() if terminal else os.pipe()
     if terminal:
         termios.tcsetwinsize(ours, (24, 120))

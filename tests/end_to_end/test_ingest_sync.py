@@ -9,10 +9,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from _bases import NUMBERS, UNREADABLE, CountingEmbedder, Place, a_text
 
 from kb.ledger.ledger import Ledger
 from pipelines import ingest as command
+from tests.end_to_end._bases import NUMBERS, UNREADABLE, CountingEmbedder, Place, a_text
 
 ROOT = Path(__file__).parents[2]
 both_stores = pytest.mark.parametrize("store", ["memory", "chroma"])
@@ -48,9 +48,8 @@ def test_an_ingest_without_changes_does_not_even_load_the_store(place: Place, st
     place.write("a.md", a_text(NUMBERS[:3]))
     script = f"""
 import sys
-sys.path.insert(0, {str(Path(__file__).parent)!r})
 from pathlib import Path
-from _bases import Place
+from tests.end_to_end._bases import Place
 report = Place(Path({str(place.documents)!r}), Path({str(place.data)!r}), {store!r}).ingest()
 print(report.indexed, report.unchanged, "kb.store.{store}" in sys.modules, "chromadb" in sys.modules)
 """

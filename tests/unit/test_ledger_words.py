@@ -162,10 +162,15 @@ def test_generations_have_words_of_their_own_and_take_them_along(ledger: Ledger,
 
 def test_a_transaction_that_fails_leaves_the_words_as_they_were(ledger: Ledger) -> None:
     put(ledger, "d", ["zebra here"])
-    with pytest.raises(LedgerError), ledger.transaction():
-        put(ledger, "d", ["lion here"])
-        put(ledger, "e", ["tiger here"])
-        raise LedgerError("undo")
+
+    def fail() -> None:
+        with ledger.transaction():
+            put(ledger, "d", ["lion here"])
+            put(ledger, "e", ["tiger here"])
+            raise LedgerError("undo")
+
+    with pytest.raises(LedgerError, match="undo"):
+        fail()
     assert (found(ledger, "zebra"), found(ledger, "lion tiger")) == (["d/zebra here"], [])
 
 
