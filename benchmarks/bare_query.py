@@ -11,6 +11,7 @@ import argparse
 from pathlib import Path
 
 import chromadb
+import chromadb.config
 import numpy as np
 
 from kb.embedding._e5_model import E5Model
@@ -40,7 +41,7 @@ def main() -> None:
     vector -= (directions @ vector) @ directions
     vector /= np.linalg.norm(vector)
 
-    settings = chromadb.Settings(anonymized_telemetry=False)
+    settings = chromadb.config.Settings(anonymized_telemetry=False)
     client = chromadb.PersistentClient(str(arguments.chroma), settings=settings)
     collection = client.get_collection(arguments.collection, embedding_function=None)
     found = collection.query(query_embeddings=vector[np.newaxis], n_results=1, include=["distances"])

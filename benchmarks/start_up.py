@@ -15,9 +15,11 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 from platformdirs import user_cache_dir
 
@@ -27,6 +29,7 @@ from kb.embedding.e5 import LANGUAGES_FILE
 from kb.knowledge_base import KnowledgeBase
 from kb.ledger.ledger import Ledger
 from kb.ledger.names import collection_slug
+from kb.settings import CONFIG_FILE, Settings
 
 ROOT = Path(__file__).resolve().parents[1]
 BARE_SCRIPT = Path(__file__).with_name("bare_query.py")
@@ -41,51 +44,65 @@ Seconds = dict[str, list[float]]
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where processes are started, and with which settings."""
+    """Where processes are started, and which collection they ask."""
 
+    folder: Path
+    """Holds config.toml, and perhaps .env."""
     data_dir: Path
-    bytecode: Path
-    """Both sides find their modules compiled, as after any first start; the checkout stays as it is."""
 
     def run(self, arguments: Sequence[str]) -> str:
         """Run Python and give what it printed; ends the benchmark when it fails."""
-        user_settings = ("KB_DATA_DIR", "KB_DOCUMENTS_DIR", "PYTHONDONTWRITEBYTECODE")
-        environment = {name: value for name, value in os.environ.items() if name not in user_settings}
-        environment |= {"KB_DATA_DIR": str(self.data_dir), "PYTHONPYCACHEPREFIX": str(self.bytecode)}
-        environment |= {"PYTHONPATH": str(ROOT), "PYTHONIOENCODING": "utf-8"}
+        environment = {**os.environ, "KB_DATA_DIR": str(self.data_dir), "PYTHONPATH": str(ROOT), "PYTHONUTF8": "1"}
+        # Both sides find their modules compiled, as after any first start.
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)
         done = subprocess.run(
-            [sys.executable, *arguments], cwd=ROOT, env=environment, capture_output=True, encoding="utf-8", check=False
+            [sys.executable, *arguments],
+            cwd=self.folder,
+            env=environment,
+            capture_output=True,
+            encoding="utf-8",
+            check=False,
         )
         if done.returncode:
             raise SystemExit(f"{' '.join(arguments)} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
         return done.stdout
 
+    def open(self, **overrides: Any) -> KnowledgeBase:
+        """The same collection in this process."""
+        return KnowledgeBase.open(self.folder / CONFIG_FILE, data_dir=self.data_dir, **overrides)
 
-def ingest(documents_dir: Path, data_dir: Path) -> None:
+
+def ingest(place: Place, documents_dir: Path) -> None:
     """Make the collection that is asked."""
-    with KnowledgeBase.open(ROOT / "config.toml", documents_dir=documents_dir, data_dir=data_dir) as base:
+    with place.open(documents_dir=documents_dir) as base:
         base.ingest()
 
 
-def commands(data_dir: Path) -> Commands:
+def commands(place: Place) -> Commands:
     """What is compared: the same question to the same collection."""
-    base = KnowledgeBase.open(ROOT / "config.toml", data_dir=data_dir)
-    used = (base.settings.embedding.use, base.settings.store.use)
+    settings = place.open().settings
+    used = (settings.embedding.use, settings.store.use)
     if used != ("e5", "chroma"):
         raise SystemExit(f"the bare script is written for e5 and chroma, the settings say {' and '.join(used)}")
-    cache_dir = base.settings.embedding.options("e5").get("cache_dir") or user_cache_dir("kb", appauthor=False)
-    files = E5Cache(Path(cache_dir), E5Weights(find_weights()), print).manifest().files
-    model = [str(Path(cache_dir) / files[part][0]) for part in ("graph", "pieces", "ids")]
-    ledger = Ledger(base.folder, read_only=True)
-    generation = ledger.current_generation()
-    if generation is None:
-        raise SystemExit(f"{base.folder} has no collection yet: python -m pipelines.ingest")
-    collection = [str(ledger.generation_folder(generation)), collection_slug(base.settings.collection)]
-    ledger.close()
     return {
-        BARE: [str(BARE_SCRIPT), *model, str(LANGUAGES_FILE), *collection, QUESTION],
+        BARE: [str(BARE_SCRIPT), *_model_files(settings), *_collection(place), QUESTION],
         QUERY: ["-m", "kb.query", QUESTION],
     }
+
+
+def _model_files(settings: Settings) -> list[str]:
+    folder = Path(settings.embedding.options("e5").get("cache_dir") or user_cache_dir("kb", appauthor=False))
+    files = E5Cache(folder.expanduser(), E5Weights(find_weights()), print).manifest().files
+    return [*(str(folder.expanduser() / files[part][0]) for part in ("graph", "pieces", "ids")), str(LANGUAGES_FILE)]
+
+
+def _collection(place: Place) -> list[str]:
+    base = place.open()
+    with closing(Ledger(base.folder, read_only=True)) as ledger:
+        generation = ledger.current_generation()
+        if generation is None:
+            raise SystemExit(f"{base.folder} holds no collection yet: python -m pipelines.ingest")
+        return [str(ledger.generation_folder(generation)), collection_slug(base.settings.collection)]
 
 
 def warm_up(place: Place, compared: Commands) -> None:
@@ -130,10 +147,10 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="kb-start-up-") as folder:
-        data_dir = (options.data_dir or Path(folder) / "data").absolute()
+        place = Place(ROOT, (options.data_dir or Path(folder)).absolute())
         if options.data_dir is None:
-            ingest(ROOT / "knowledge_base", data_dir)
-        place, compared = Place(data_dir, Path(folder) / "bytecode"), commands(data_dir)
+            ingest(place, ROOT / "knowledge_base")
+        compared = commands(place)
         warm_up(place, compared)
         seconds = measure(place, {**compared, **LIGHT}, options.rounds)
     if options.json:

@@ -68,24 +68,26 @@ def _cosine(text: str) -> float:
 
 
 def _run(options: argparse.Namespace) -> int:
+    question = _question(options.question) if options.question else None
     from kb.knowledge_base import KnowledgeBase
 
     overrides: dict[str, Any] = {"collection": options.collection} if options.collection else {}
     quiet = sys.stderr is None or not sys.stderr.isatty()
     with KnowledgeBase.open(options.config, quiet=quiet, **overrides) as base:
-        if not options.question:
+        if question is None:
             return _prompt(base, options)
-        question = command.as_text(" ".join(options.question))
-        if question == "-":
-            question = sys.stdin.read() if sys.stdin is not None else ""
-        status = _ask(base, _not_empty(question), options)
+        status = _ask(base, question, options)
         _warn(base, options)
         return status
 
 
-def _not_empty(question: str) -> str:
+def _question(words: Sequence[str]) -> str:
+    """The question that the arguments are, or that stdin holds."""
     from kb.errors import KbError
 
+    question = command.as_text(" ".join(words))
+    if question == "-":
+        question = sys.stdin.read() if sys.stdin is not None else ""
     # Blanks of any script, a byte order mark and control characters alone are no question.
     if not any(character.isprintable() and not character.isspace() for character in question):
         raise KbError("the question is empty; write it behind the command, in quotes")

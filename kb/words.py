@@ -106,7 +106,7 @@ _SCRIPTS = (
     ("hebrew", re.compile(r"[\u0590-\u05ff]")),
     ("greek", re.compile(r"[\u0370-\u03ff]")),
 )
-_KANA = re.compile(r"[\u3041-\u30ff]")
+_KANA_LETTER = re.compile(r"[\u3041-\u30ff]")
 _LETTER = re.compile(r"[^\W\d_]")
 _SCRIPT_SAMPLE = 1000
 # A Han or kana character says as much as two or three letters, and code or names stand in Latin letters.
@@ -122,7 +122,7 @@ def script(text: str) -> str:
     letters = "".join(_LETTER.findall(text[:_SCRIPT_SAMPLE]))
     cjk = len(_CJK.findall(letters))
     if letters and cjk >= _CJK_SHARE * len(letters):
-        return "japanese" if len(_KANA.findall(letters)) >= _KANA_SHARE * cjk else "han"
+        return "japanese" if len(_KANA_LETTER.findall(letters)) >= _KANA_SHARE * cjk else "han"
     for name, pattern in _SCRIPTS:
         if len(pattern.findall(letters)) * 2 > len(letters):
             return name

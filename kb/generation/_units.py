@@ -16,6 +16,8 @@ _RULE_ROW = re.compile(r"^[\s|:+\-=]+$")
 _LIST_MARK = re.compile(r"^\s*(?:[-*+•]|\d{1,3}[.)、．])\s+")
 _FRAGMENT = re.compile(r"^[\W\d_]*$")
 
+_QUESTION = re.compile(r"[?？][\"'”’」』）)\]*_]*$")
+
 # A sentence that begins so speaks of the one before it.
 _LEANS_BACK = re.compile(
     r"^(?:it|this|that|these|those|they|he|she|such|otherwise|then|after that|in that case|both|either|neither)\b"
@@ -68,11 +70,13 @@ def _chunk_units(number: int, hit: Hit) -> list[Unit]:
     result: list[Unit] = []
     nothing = _Context()
     lead_in, before, head = nothing, nothing, _Context(_continued_head(hit))
+    asked: _Context | None = None
     for start, end in sentence_spans(text):
         part = text[start:end]
         here = _Context(part, (start, end))
         if part in headings or _HEADING.match(part) or any(a <= start < b for a, b in fences):
             lead_in = before = head = nothing
+            asked = None
         elif _is_row(text, start, end):
             if not head.text:
                 head = here
@@ -81,8 +85,12 @@ def _chunk_units(number: int, hit: Hit) -> list[Unit]:
         elif not _FRAGMENT.match(part):
             head = nothing
             kind: UnitKind = "item" if _LIST_MARK.match(part) else "sentence"
-            needed = lead_in if kind == "item" else before if _LEANS_BACK.match(part) else nothing
+            if _QUESTION.search(part):  # it asks, as a FAQ does; what comes next answers
+                asked = before = here
+                continue
+            needed = asked or (lead_in if kind == "item" else before if _LEANS_BACK.match(part) else nothing)
             result.append(Unit(number, start, end, part, kind, needed.text, needed.span))
+            asked = None
             if kind == "sentence":
                 lead_in = here if part.endswith((":", "：")) else nothing
             before = here
@@ -133,13 +141,15 @@ def _cells(row: str) -> list[str]:
 
 
 _LINK = re.compile(r"!?\[([^\]\n]*)\]\([^)\n]*\)")
+# A document's own [7] would read as a citation of ours.
+_BRACKETED = re.compile(r"[\[【［](\d[\d\s,，、–-]*)[\]】］]")
 _EMPHASIS = re.compile(r"(\*\*|__|(?<![\w*])\*(?=\S)|(?<=\S)\*(?![\w*])|`)")
 
 
 def plain(text: str) -> str:
     """Markdown's marks taken off, lines joined: the words as they read."""
     text = _LIST_MARK.sub("", text)
-    text = _EMPHASIS.sub("", _LINK.sub(r"\1", text))
+    text = _BRACKETED.sub(r"(\1)", _EMPHASIS.sub("", _LINK.sub(r"\1", text)))
     text = re.sub(
         r"(?<=[\u3000-\u30ff\u3400-\u9fff\uff00-\uffef])\s*\n\s*(?=[\u3000-\u30ff\u3400-\u9fff\uff00-\uffef])", "", text
     )

@@ -27,7 +27,7 @@ from kb.words import content_terms, has_cjk
 _WORD_WEIGHT = 0.35
 _CHUNK_WEIGHT = 0.25
 # "How many", "when", 多少, 何日: a unit with a number is likelier to answer.
-_NUMBER_BONUS = 0.06
+_NUMBER_BONUS = 0.12
 _ASKS_NUMBER = re.compile(
     r"\bhow (?:many|much|long|often|far|old|big|large|soon|late)\b|\bwhen\b"
     r"|\bwhat (?:time|date|percentage|amount|rate)\b"

@@ -18,8 +18,8 @@ from kb.ledger.documents import SourceRow
 from kb.ledger.hashes import text_hash
 
 if TYPE_CHECKING:
-    from kb.ingest.embedding import PaidEmbedding
     from kb.ingest.job import Job
+    from kb.ingest.paid_embedding import PaidEmbedding
     from kb.ingest.synced_store import SyncedStore
     from kb.ingest.walk import FoundFile
     from kb.ledger.generations import Generation

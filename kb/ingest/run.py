@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 
 from kb.errors import IndexMismatchError
 from kb.ingest.apply import Applier, Tally
-from kb.ingest.embedding import PaidEmbedding
 from kb.ingest.job import Job
 from kb.ingest.lock import write_lock
+from kb.ingest.paid_embedding import PaidEmbedding
 from kb.ingest.plan import Plan, check_removals, check_root, make_plan
 from kb.ingest.progress import Progress
 from kb.ingest.report import IngestReport, Problem

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 from kb.components import StoreRow
 from kb.errors import StoreError
-from kb.ingest.embedding import batches
+from kb.ingest.paid_embedding import batches
 
 if TYPE_CHECKING:
     from kb.components import Store
-    from kb.ingest.embedding import PaidEmbedding
+    from kb.ingest.paid_embedding import PaidEmbedding
     from kb.ledger.ledger import Ledger
 
 # Beside the store's own files, and lost with them: a reader that finds no folder makes an empty store,

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import shutil
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
 import pytest
 
-from kb.errors import KbError, ServiceError
+from kb.errors import RefusedError, ServiceError
 from kb.ledger.ledger import Ledger
 from tests.end_to_end._bases import NUMBERS, UNREADABLE, CountingEmbedder, Place, a_text
 
@@ -84,19 +86,25 @@ def test_a_renamed_document_is_not_missed_while_the_service_is_down(tmp_path: Pa
 def test_a_service_that_refuses_everything_ends_the_run_instead_of_failing_each_text(tmp_path: Path) -> None:
     place = Place(tmp_path / "documents", tmp_path / "data")
     place.write("a.md", a_text(NUMBERS))
-    for status in (400, 404):
-        with pytest.raises(KbError, match="does not like it"):
-            place.with_embedder(CountingEmbedder(refuses="part", status=status)).ingest()
+    with pytest.raises(RefusedError, match="does not like it"):
+        place.with_embedder(CountingEmbedder(refuses="part")).ingest()
     assert place.with_embedder(CountingEmbedder()).ingest().embedded == 12
+    place.write("b.md", a_text(["other"]))
+    with pytest.raises(RefusedError, match="does not like it"):  # 404: no such model, whatever the text
+        place.with_embedder(CountingEmbedder(refuses="part", status=404)).ingest()
 
 
 def test_a_first_ingest_that_embedded_nothing_does_not_bind_the_collection_to_its_embedder(tmp_path: Path) -> None:
     place = Place(tmp_path / "documents", tmp_path / "data")
-    place.write("a.md", a_text(NUMBERS[:3]))
+    place.write("a_bad.md", UNREADABLE)
+    place.write("b.md", a_text(NUMBERS[:3]))
     with pytest.raises(ServiceError):
-        place.with_embedder(CountingEmbedder(fails_after=0)).ingest()
-    assert place.with_embedder(CountingEmbedder(dimension=32)).ingest().chunks_total == 3
-    assert len(place.generation_folders) == 1
+        place.with_embedder(CountingEmbedder(fails_after=0)).ingest(options={"ingest": {"batch_chunks": 1}})
+    report = place.with_embedder(CountingEmbedder(dimension=32)).ingest()
+    assert (report.indexed, report.failed, report.chunks_total) == (1, 1, 3)
+    assert place.generation_folders == ["2"]
+    with place.open() as base:
+        assert base.status().failed == 1
 
 
 # Ctrl-C
@@ -118,13 +126,13 @@ def a_folder_after(place: Place) -> None:
     place.write("e.md", a_text([*NUMBERS[:6], "elephant"], title="e"))
 
 
-def interrupted_at(line: int, work: Callable[[], Any]) -> int:
-    """Run `work` and raise KeyboardInterrupt at one line of the ingest or the ledger; gives the lines that were run."""
+def interrupted_at(line: int, work: Callable[[], Any], within: str = r"[/\\]kb[/\\](ingest|ledger)[/\\]") -> int:
+    """Run `work` and raise KeyboardInterrupt at one line of files called so; gives the lines that were run."""
     lines = 0
 
     def trace(frame: FrameType, event: str, argument: Any) -> Any:
         nonlocal lines
-        if "/kb/ingest/" not in frame.f_code.co_filename and "/kb/ledger/" not in frame.f_code.co_filename:
+        if not re.search(within, frame.f_code.co_filename):
             return None
         if event == "line":
             lines += 1
@@ -160,7 +168,7 @@ def test_an_interrupt_at_any_line_leaves_each_document_whole_and_the_next_run_en
     after = {source: whole.sections(source) for source in before}
     assert after["a.md"] != before["a.md"]
     assert after["d.md"] == before["d.md"], "it can no longer be read, so it stays"
-    step = lines // 60
+    step = lines // 40
     for number, line in enumerate(range(1, lines, step)):
         place = in_data(f"interrupted{number}")
         assert interrupted_at(line, lambda: place.ingest(options=SMALL_BATCHES)) >= line  # noqa: B023  called at once
@@ -179,6 +187,33 @@ def test_an_interrupt_at_any_line_leaves_each_document_whole_and_the_next_run_en
         assert isinstance(place.embedder, CountingEmbedder)
         twice = len(place.embedder.sent) - len(set(place.embedder.sent))
         assert twice <= place.embedder.batch_texts, f"line {line}: at most what was on its way is lost"
+
+
+def test_after_an_interrupt_at_the_store_a_run_forward_and_one_back_leave_nothing_behind(tmp_path: Path) -> None:
+    start = Place(tmp_path / "documents", tmp_path / "start", embedder=CountingEmbedder())
+    a_collection_before(start)
+    before = start.contents()
+    shutil.copytree(start.documents, tmp_path / "before")
+    a_folder_after(start)
+    shutil.copytree(start.documents, tmp_path / "after")
+    line, lines, after = 0, 0, None
+    while lines >= line:
+        line += 1
+        forward = replace(start, data=tmp_path / f"forward{line}")
+        back = replace(start, data=tmp_path / f"back{line}")
+        shutil.copytree(start.data, forward.data)
+        lines = interrupted_at(line, forward.ingest, "synced_store")
+        shutil.copytree(forward.data, back.data)
+        forward.ingest()
+        after = after or forward.contents()
+        assert forward.contents() == after, f"line {line}"
+        shutil.rmtree(start.documents)
+        shutil.copytree(tmp_path / "before", start.documents)
+        back.ingest()
+        assert back.contents() == before, f"line {line}"
+        shutil.rmtree(start.documents)
+        shutil.copytree(tmp_path / "after", start.documents)
+    assert line > 20, "the store was hardly used"
 
 
 # kill -9

@@ -63,6 +63,19 @@ def test_rows_that_were_lost_are_put_back_when_the_store_is_next_written(tmp_pat
     assert {i: after[i] for i in before} == before
 
 
+def test_rows_that_a_killed_run_had_not_yet_put_back_are_put_back_by_a_run_without_changes(tmp_path: Path) -> None:
+    place = a_collection(tmp_path)
+    before = place.contents()
+    opened = place.open_store()
+    opened.delete(list(before)[:3])
+    opened.close()
+    with Ledger(place.folder) as ledger:
+        ledger.forget_rows(1, list(before)[:3])
+    report = place.ingest()
+    assert (report.unchanged, report.embedded) == (2, 0)
+    assert place.contents() == before
+
+
 def test_an_open_reader_sees_what_was_put_back(tmp_path: Path) -> None:
     place = a_collection(tmp_path)
     shutil.rmtree(place.folder / "generations")

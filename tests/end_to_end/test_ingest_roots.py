@@ -139,7 +139,8 @@ def test_a_first_ingest_of_an_empty_or_missing_folder_is_an_error_that_names_it(
 def test_a_link_or_another_spelling_of_the_folder_is_the_same_root(place: Place, tmp_path: Path) -> None:
     link = tmp_path / "link"
     link.symlink_to(place.documents, target_is_directory=True)
-    spellings = [link, f"{place.documents}{os.sep}", place.documents / ".." / "documents", place.documents]
+    up_and_down = place.documents / ".." / "documents"
+    spellings: list[Path | str] = [link, f"{place.documents}{os.sep}", up_and_down, place.documents]
     for spelling in spellings:
         assert place.ingest(spelling).unchanged == 12
 
@@ -161,6 +162,8 @@ def test_the_data_folder_is_never_ingested_wherever_it_lies(tmp_path: Path, data
     place.ingest()
     (place.folder / "generations" / "note.md").write_text("Not a document.", encoding="utf-8")
     (place.folder / "note.md").write_text("Not a document.", encoding="utf-8")
+    if place.data != place.documents:
+        (place.data / "note.md").write_text("Not a document.", encoding="utf-8")
     report = place.ingest()
     assert (report.unchanged, report.indexed, report.skipped) == (1, 0, 1)
     assert {source for source, _, _ in place.contents().values()} == {"a.md"}

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 import shutil
+import sqlite3
 import subprocess
 import sys
+from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -27,6 +30,20 @@ def in_store(place: Place, store: str) -> Place:
     return Place(place.documents, place.data, store)
 
 
+def writes(place: Place, work: Callable[[], object]) -> bool:
+    """Whether `work` commits anything to the ledger or changes a file of the store."""
+    generations = place.folder / "generations"
+
+    def stored() -> dict[Path, bytes]:
+        return {file: file.read_bytes() for file in generations.rglob("*") if file.is_file()}
+
+    before = stored()
+    with closing(sqlite3.connect(place.folder / "ledger.sqlite")) as watching:
+        version = watching.execute("PRAGMA data_version").fetchone()
+        work()
+        return bool(watching.execute("PRAGMA data_version").fetchone() != version or stored() != before)
+
+
 # What has not changed
 
 
@@ -35,11 +52,12 @@ def test_a_second_ingest_embeds_nothing_writes_nothing_and_reports_all_as_unchan
     place.write("b/c.txt", "Plain text.")
     first = place.ingest()
     assert (first.files, first.indexed, first.chunks_total) == (2, 2, 4)
-    files = {file: file.read_bytes() for file in place.folder.rglob("*") if file.is_file()}
+    assert not writes(place, place.ingest)
     second = place.ingest()
     assert (second.files, second.unchanged, second.embedded, second.embedding_calls) == (2, 2, 0, 0)
     assert (second.chunks_added, second.chunks_removed, second.chunks_total) == (0, 0, 4)
-    assert {file: file.read_bytes() for file in place.folder.rglob("*") if file.is_file()} == files
+    place.write("c.md", "More.")
+    assert writes(place, place.ingest)
 
 
 @both_stores
@@ -48,6 +66,8 @@ def test_an_ingest_without_changes_does_not_even_load_the_store(place: Place, st
     place.write("a.md", a_text(NUMBERS[:3]))
     script = f"""
 import sys
+from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from tests.end_to_end._bases import Place
 report = Place(Path({str(place.documents)!r}), Path({str(place.data)!r}), {store!r}).ingest()
@@ -209,6 +229,7 @@ def test_a_new_file_that_fails_is_tried_and_reported_in_every_run(place: Place) 
                 "a.md": "indexed",
                 "b.md": "failed",
             }
+    assert not writes(place, place.ingest), "to fail again is nothing to write down"
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="links need rights there")

@@ -1,0 +1,129 @@
+"""Quoting sentences: what is quoted, what is not, and that every quote is where it says."""
+
+from collections.abc import Iterator, Sequence
+
+import pytest
+
+from kb.components import Parts
+from kb.embedding import hashing
+from kb.errors import ConfigError
+from kb.generation import extractive
+from kb.generation._units import row_as_text, units
+from kb.records import Chunk, Generated, Hit
+
+
+def hit(text: str, *, source: str = "a.md", similarity: float = 0.5, standout: float | None = None) -> Hit:
+    chunk = Chunk(id=f"{source}:{hash(text)}", document_id=source, text=text, start=0, end=len(text))
+    return Hit(chunk, source, similarity, "dense", similarity, standout)
+
+
+def generator(**options: float) -> extractive.ExtractiveGenerator:
+    embedder = hashing.build(hashing.Options(), Parts())
+    return extractive.build(extractive.Options(**options), Parts(embedder=embedder))
+
+
+def quoted(generated: Generated, hits: Sequence[Hit]) -> list[str]:
+    return [hits[number - 1].chunk.text[start:end] for number, start, end in generated.quotes]
+
+
+def test_the_sentence_that_answers_is_quoted_with_its_number() -> None:
+    hits = [hit("The office opens at nine. A refund takes five working days. Lunch is at noon.")]
+    generated = generator(max_sentences=1).generate("How many days does a refund take?", hits)
+    assert generated.answered
+    assert generated.text == "A refund takes five working days. [1]"
+    assert quoted(generated, hits) == ["A refund takes five working days."]
+
+
+@pytest.mark.parametrize(
+    ("question", "text", "answer"),
+    [
+        ("退款需要几天？", "本店九点开门。退款需要五个工作日。午饭在中午。", "退款需要五个工作日。"),
+        (
+            "返金には何日かかりますか？",
+            "店は九時に開きます。返金には五営業日かかります。昼食は正午です。",
+            "返金には五営業日かかります。",
+        ),
+    ],
+)
+def test_chinese_and_japanese_sentences_are_quoted_whole(question: str, text: str, answer: str) -> None:
+    generated = generator(max_sentences=1).generate(question, [hit(text)])
+    assert generated.text == f"{answer} [1]"
+
+
+def test_a_table_row_is_shown_with_its_column_names_and_quoted_as_it_stands() -> None:
+    table = "| Plan | Requests a minute |\n|---|---|\n| Starter | 60 |\n| Team | 300 |"
+    hits = [hit(table)]
+    generated = generator(max_sentences=1).generate("How many requests a minute has Team?", hits)
+    assert generated.text == "Plan: Team; Requests a minute: 300 [1]"
+    assert quoted(generated, hits) == ["| Plan | Requests a minute |", "| Team | 300 |"]
+
+
+def test_a_list_item_keeps_the_words_that_lead_to_it() -> None:
+    hits = [hit("To reset a password:\n\n- choose the link on the sign-in page;\n- wait for the mail.")]
+    generated = generator(max_sentences=1).generate("Which link on the sign-in page?", hits)
+    assert generated.text == "To reset a password: choose the link on the sign-in page; [1]"
+
+
+def test_a_question_in_a_document_is_context_for_the_answer_and_no_answer_itself() -> None:
+    found = units([hit("Q: How long is the link valid?\nA: For thirty minutes.")])
+    assert [(unit.text, unit.context) for unit in found] == [
+        ("A: For thirty minutes.", "Q: How long is the link valid?")
+    ]
+
+
+def test_a_sentence_that_leans_on_the_one_before_brings_it_along() -> None:
+    found = units([hit("Two keys may be active. This makes rotation possible.")])
+    assert found[1].context == "Two keys may be active."
+
+
+def test_headings_rules_and_code_are_not_quoted() -> None:
+    found = units([hit("# Refunds\n\n```\nrefund(5)\n```\n\n---\n\nA refund takes five days.")])
+    assert [unit.text for unit in found] == ["A refund takes five days."]
+
+
+def test_equal_sentences_of_two_chunks_are_quoted_once() -> None:
+    found = units([hit("It costs €5."), hit("It costs €5.", source="b.md")])
+    assert [(unit.number, unit.text) for unit in found] == [(1, "It costs €5.")]
+
+
+def test_no_hits_are_no_answer() -> None:
+    generated = generator().generate("What?", [])
+    assert (generated.answered, generated.quotes) == (False, ())
+
+
+def test_what_does_not_stand_out_of_the_base_is_declined_and_says_why() -> None:
+    weak = [hit("The office opens at nine.", standout=1.0)]
+    generated = generator(min_confidence=0.3).generate("Is there parking?", weak)
+    assert not generated.answered
+    assert "confidence 0.10, needed 0.30" in generated.notes[0]
+    strong = [hit("The office opens at nine.", standout=4.0)]
+    assert generator(min_confidence=0.3).generate("When does the office open?", strong).answered
+
+
+@pytest.mark.parametrize("question", ["How many days does a refund take?", "Is there anything?"])
+def test_streamed_and_whole_answers_are_equal(question: str) -> None:
+    hits = [hit("A refund takes five days. It goes to the card."), hit("Refunds are paid in euros.", source="b.md")]
+    ended: list[Generated] = []
+
+    def follow() -> Iterator[str]:
+        ended.append((yield from generator().stream(question, hits)))
+
+    text = "".join(follow())
+    assert ended == [generator().generate(question, hits)]
+    assert text == ended[0].text
+
+
+def test_bracketed_numbers_of_a_document_do_not_pass_for_citations() -> None:
+    generated = generator(max_sentences=1).generate(
+        "What do refunds follow?", [hit("Refunds follow rule [7] of the code.")]
+    )
+    assert generated.text == "Refunds follow rule (7) of the code. [1]"
+
+
+def test_rows_with_another_number_of_cells_are_joined() -> None:
+    assert row_as_text("| a | b |", "| 1 | 2 | 3 |") == "1, 2, 3"
+
+
+def test_an_embedder_is_needed() -> None:
+    with pytest.raises(ConfigError, match="extractive"):
+        extractive.build(extractive.Options(), Parts())
