@@ -2,10 +2,7 @@
 
 A multilingual embedder puts texts of one language nearer to each other, whatever they are about, and
 some questions nearer to everything. What a question has in common with *all* chunks of a script says
-nothing about any of them. So
-
-- candidates in several scripts are compared after most of it has been taken off, and
-- a candidate `stands out` by so many standard deviations above the chunks of its script.
+nothing about any of them: most of it is taken off before candidates in several scripts are compared.
 
 Measured on odd-numbered XQuAD questions with multilingual-e5-small over a base that is half English,
 half Chinese, each paragraph in one of the two: the right passage is among the first five for 78 %
@@ -28,17 +25,6 @@ SAMPLE_CHUNKS = 2000
 """So many chunks, drawn evenly, stand for a base of any size: 3 MB of vectors."""
 # Few chunks of a script are about their subject rather than their script: they count as if so many of all were added.
 _BORROWED = 10.0
-# A base of fewer chunks is too small to say what is usual in it.
-_LEAST_CHUNKS = 50
-_LEAST_DEVIATION = 0.02
-
-
-@dataclass(frozen=True, slots=True)
-class Level:
-    """The similarities of one question to the chunks of one script."""
-
-    mean: float
-    deviation: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,26 +33,18 @@ class Background:
 
     samples: Mapping[str, FloatArray]
 
-    @property
-    def chunks(self) -> int:
-        """The size of the whole sample."""
-        return sum(len(vectors) for vectors in self.samples.values())
-
-    def levels(self, question: FloatArray) -> dict[str, Level]:
-        """What is usual for a question, by script; nothing for an empty base."""
+    def levels(self, question: FloatArray) -> dict[str, float]:
+        """The mean similarity of a question to the chunks of each script; nothing for an empty base."""
         import numpy as np
 
         similarities = {script: vectors @ question for script, vectors in self.samples.items() if len(vectors)}
         if not similarities:
             return {}
-        every = np.concatenate(list(similarities.values()))
-        result = {}
-        for script, values in similarities.items():
-            share = len(values) / (len(values) + _BORROWED)
-            mean = share * values.mean() + (1 - share) * every.mean()
-            variance = share * values.var() + (1 - share) * every.var()
-            result[script] = Level(float(mean), max(_LEAST_DEVIATION, float(np.sqrt(variance))))
-        return result
+        whole = np.concatenate(list(similarities.values())).mean()
+        return {
+            script: float((values.sum() + _BORROWED * whole) / (len(values) + _BORROWED))
+            for script, values in similarities.items()
+        }
 
     def directions(self, question: FloatArray, script: str) -> Sequence[FloatArray]:
         """Vectors that find the chunks nearest to a question in each script but its own.
@@ -82,17 +60,11 @@ class Background:
         moved = [question - means[script] + mean for name, mean in means.items() if name != script]
         return tuple((vector / np.linalg.norm(vector)).astype(np.float32) for vector in moved)
 
-    def standout(self, similarity: float, level: Level | None) -> float | None:
-        """How many standard deviations above what is usual; None when the base is too small to tell."""
-        if level is None or self.chunks < _LEAST_CHUNKS:
-            return None
-        return round((similarity - level.mean) / level.deviation, 3)
 
-
-def taken_off(levels: Mapping[str, Level], script: str) -> float:
+def taken_off(levels: Mapping[str, float], script: str) -> float:
     """What a similarity is lowered by before it is compared with those of other scripts.
 
     The script with the lowest level keeps its similarities; with one script alone nothing changes.
     """
-    least = min((level.mean for level in levels.values()), default=0.0)
-    return SHARE_TAKEN_OFF * (levels[script].mean - least) if script in levels else 0.0
+    least = min(levels.values(), default=0.0)
+    return SHARE_TAKEN_OFF * (levels[script] - least) if script in levels else 0.0

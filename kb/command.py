@@ -10,8 +10,12 @@ import argparse
 import codecs
 import io
 import os
+import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from threading import current_thread, main_thread
+from types import FrameType
 from typing import NoReturn
 
 ERROR, UNFORESEEN, INTERRUPTED = 2, 70, 130
@@ -30,21 +34,49 @@ def run(work: Callable[[], int], interrupted: str = "interrupted") -> int:
     """Do a command's work and give its exit status; whatever is raised becomes a message on stderr."""
     _prepare_streams()
     status = 0
-    try:
+    with _noted_interrupts() as interrupts:
         try:
-            status = work()
-        except SystemExit as ended:  # argparse, after its help or its message
-            status = ended.code if isinstance(ended.code, int) else ERROR
-        if sys.stdout is not None:
-            sys.stdout.flush()
-    except KeyboardInterrupt:
-        say(interrupted, new_line=True)
-        return INTERRUPTED
-    except BrokenPipeError:  # the reader, such as `head`, has seen enough
-        _discard_stdout()
-    except BaseException as error:  # noqa: BLE001  the last resort; a panic in a library in Rust is no Exception
-        return report(error)
+            try:
+                status = work()
+            except SystemExit as ended:  # argparse, after its help or its message
+                status = ended.code if isinstance(ended.code, int) else ERROR
+            if sys.stdout is not None:
+                sys.stdout.flush()
+        except BrokenPipeError:  # the reader, such as `head`, has seen enough
+            _discard_stdout()
+        except BaseException as error:  # noqa: BLE001  the last resort; a panic in a library in Rust is no Exception
+            if not interrupts and not isinstance(error, KeyboardInterrupt):
+                return report(error)
+            say(interrupted, new_line=True)
+            return INTERRUPTED
     return status
+
+
+def leave(status: int) -> NoReturn:
+    """End the process; after Ctrl-C at once, whatever other threads still compute."""
+    if status == INTERRUPTED:
+        os._exit(status)
+    sys.exit(status)
+
+
+@contextmanager
+def _noted_interrupts() -> Iterator[list[int]]:
+    """Note each Ctrl-C: what is raised then can come out of a library as some other error, or as a panic."""
+    seen: list[int] = []
+
+    def note(number: int, frame: FrameType | None) -> None:
+        seen.append(number)
+        raise KeyboardInterrupt
+
+    # A job in the background ignores Ctrl-C, and a program that calls a command has its own way.
+    ours = current_thread() is main_thread() and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if ours:
+        signal.signal(signal.SIGINT, note)
+    try:
+        yield seen
+    finally:
+        if ours:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def report(error: BaseException) -> int:
@@ -70,6 +102,13 @@ def say(message: str, *, new_line: bool = False) -> None:
     if sys.stderr is not None:
         start = "\n" if new_line and sys.stderr.isatty() else ""
         sys.stderr.write(f"{start}{one_line(message)}\n")
+
+
+def say_on(text: str) -> None:
+    """Write to stderr without ending the line, for a prompt."""
+    if sys.stderr is not None:
+        sys.stderr.write(text)
+        sys.stderr.flush()
 
 
 def write(text: str) -> None:

@@ -29,8 +29,9 @@ def place_of(hit: Hit) -> str:
 
 
 def nearest_hits(answer: Answer) -> Sequence[Hit]:
-    """What comes closest to a question that is not answered."""
-    return () if answer.answered else answer.hits[:_NEAREST_SHOWN]
+    """What comes closest to a question that is not answered, the most similar first."""
+    nearest = sorted(answer.hits, key=lambda hit: -hit.similarity)
+    return [] if answer.answered else nearest[:_NEAREST_SHOWN]
 
 
 def one_each(citations: Sequence[Citation]) -> list[tuple[str, Citation]]:

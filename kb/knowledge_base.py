@@ -199,24 +199,18 @@ class KnowledgeBase:
 
     def status(self) -> Status:
         """What the collection holds now."""
+        name, folder = self.settings.collection, self.folder
         try:
             ledger = self._open_ledger()
         except NothingIngestedError:
-            return Status(self.settings.collection, self.folder, None, 0, 0, 0, None)
+            return Status(name, folder, None, 0, 0, 0, None)
         generation = ledger.current_generation()
         if generation is None:
-            return Status(self.settings.collection, self.folder, ledger.root(), 0, 0, 0, None)
+            return Status(name, folder, ledger.root(), 0, 0, 0, None)
         counts = ledger.counts(generation.number)
         failed = sum(source.status == "failed" for source in ledger.sources(generation.number).values())
-        return Status(
-            self.settings.collection,
-            self.folder,
-            ledger.root(),
-            counts.documents,
-            counts.chunks,
-            failed,
-            generation.fingerprint,
-        )
+        found = (counts.documents, counts.chunks, failed)
+        return Status(name, folder, ledger.root(), *found, generation.fingerprint)
 
     def changed_since_ingest(self) -> str | None:
         """Say in a few words what has changed in the folder since the last ingest; None when nothing has."""

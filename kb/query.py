@@ -265,12 +265,12 @@ def _line(interactive: bool) -> str | None:
     try:
         if command.on_terminal():
             return input("? ")
-        print("? ", end="", file=sys.stderr, flush=True)
+        command.say_on("? ")
         return input()
     except EOFError:
-        print(file=sys.stderr)
+        command.say_on("\n")
         return None
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    command.leave(main())

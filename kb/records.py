@@ -110,9 +110,6 @@ class Hit:
     scored_by: Scorer
     similarity: float
     """Cosine of question and chunk, in [−1, 1]; the only scale that a cutoff applies to."""
-    standout: float | None = None
-    """How many standard deviations the similarity is above what is usual in the base for the question,
-    among chunks of the same script; None when the base is too small to tell."""
     coverage: float | None = None
     """The share of the question's word weight that the chunk holds, 0 to 1; None without keyword search."""
 

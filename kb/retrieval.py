@@ -134,7 +134,6 @@ class Retriever:
                 round(score, _DIGITS),
                 scorer,
                 similarity[chunk_id],
-                self.background.standout(similarity[chunk_id], levels.get(scripts[chunk_id])),
             )
             for chunk_id, score in ranking
         ]

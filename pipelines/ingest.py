@@ -6,7 +6,6 @@ Exit status: 0 done, 1 done but a file failed, 2 could not run, 70 what nobody f
 from __future__ import annotations
 
 import argparse
-import sys
 from typing import TYPE_CHECKING, Any
 
 from kb import command
@@ -96,4 +95,4 @@ def _count(number: int, noun: str) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    command.leave(main())

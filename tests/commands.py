@@ -36,16 +36,21 @@ def command(module: str, *arguments: str) -> list[str]:
 
 
 def run(
-    module: str, *arguments: str, cwd: Path, stdin: str | bytes = "", **variables: str | None
+    module: str,
+    *arguments: str,
+    cwd: Path,
+    stdin: str | bytes = "",
+    env: Mapping[str, str | None] | None = None,
+    **variables: str | None,
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command with pipes; what it writes must be UTF-8."""
+    """Run a command with pipes; what it writes must be UTF-8. `env` and `variables` are the same."""
     done = subprocess.run(
         command(module, *arguments),
         cwd=cwd,
-        env=environment(**variables),
+        env=environment(**(env or {}), **variables),
         input=stdin.encode() if isinstance(stdin, str) else stdin,
         capture_output=True,
-        timeout=SECONDS,
+        timeout=2 * SECONDS,
         check=False,
     )
     return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())

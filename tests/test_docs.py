@@ -19,9 +19,11 @@ import pytest
 from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
 
-from kb import display, errors, records
+from kb import background, display, errors, records, retrieval
 from kb.components import component_module
+from kb.embedding import e5, hashing, openai
 from kb.evaluation.golden import KINDS, load_questions
+from kb.generation import extractive
 from kb.loading import loader_suffixes
 from kb.settings import ComponentOptions, Settings, component_names, explain_validation, load_settings
 from kb.settings_tables import ComponentSection
@@ -119,6 +121,31 @@ def test_every_default_that_is_named_is_the_default() -> None:
     }
     assert len(told) >= 15
     assert told == {key: defaults()[key] for key in told}
+
+
+def test_every_default_in_brackets_behind_a_key_is_the_default() -> None:
+    told = [
+        ((*section.split("."), key), value)
+        for page in GUIDES
+        for section, key, value in re.findall(r"`\[([\w.]+)\] (\w+)` \(([\d.]+)\)", " ".join(prose(page).split()))
+    ]
+    assert len(told) >= 3
+    assert [f"{key}: {value}" for key, value in told if float(value) != defaults()[key]] == []
+
+
+def test_the_page_on_retrieval_gives_the_constants_of_the_code() -> None:
+    text = " ".join(prose(ROOT / "docs" / "retrieval.md").split())
+    assert f"| `e5` | {e5.CUTOFF} |" in text
+    assert f"| `openai`, text-embedding-3-small | {openai.CUTOFFS['text-embedding-3-small']} |" in text
+    assert f"| `openai`, other models | {openai.UNMEASURED_CUTOFF} |" in text
+    assert f"| `hashing` | {hashing.CUTOFF} |" in text
+    assert f"{background.SHARE_TAKEN_OFF} of what it exceeds the lowest one by" in text
+    assert f"fewer than {background._LEAST_CHUNKS} chunks" in text
+    assert f"{retrieval._OF_EACH_SCRIPT} more of each script" in text
+    weights = (
+        f"{extractive._STANDOUT_WEIGHT} × the highest standout + {extractive._COVERAGE_WEIGHT} × the higher coverage"
+    )
+    assert f"confidence = {weights} of the first {extractive._COVERING_HITS} hits" in text
 
 
 def test_the_lists_of_components_are_complete() -> None:
@@ -333,10 +360,14 @@ def test_the_counts_of_documents_and_questions_are_right() -> None:
         assert f"| {language} | {len(files)} | {counts} |" in text
         asked = sum(question.language == LANGUAGES[language] for question in questions)
         assert re.search(rf"^\| {language} \| {asked} \| ", text, re.M)
-    retrieval = prose(ROOT / "docs" / "retrieval.md")
-    assert f"the {len(questions)} golden questions" in retrieval
+    page = prose(ROOT / "docs" / "retrieval.md")
+    assert f"the {len(questions)} golden questions" in page
+    answerable = sum(question.answerable for question in questions)
+    assert f"{answerable} with an answer, {len(questions) - answerable} without" in " ".join(page.split())
+    each = {sum(not q.answerable and q.language == code for q in questions) for code in LANGUAGES.values()}
+    assert [f"{count} questions of each language have no answer" in " ".join(text.split()) for count in each] == [True]
     by_kind = [sum(question.kind == kind for question in questions) for kind in KINDS if kind != "unanswerable"]
-    told = re.findall(r"^\| (?:worded|in a|needs|answered)[^|]+\| (\d+) \|", retrieval, re.M)
+    told = re.findall(r"^\| (?:worded|in a|needs|answered)[^|]+\| (\d+) \|", page, re.M)
     assert [int(count) for count in told] == by_kind
 
 

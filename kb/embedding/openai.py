@@ -97,6 +97,7 @@ class OpenAIEmbedder:
         self._dimension = options.dimensions or DIMENSIONS.get(options.model)
         self.name = f"openai:{options.model}"
         self.max_tokens = options.max_tokens
+        self.batch_texts = options.max_batch_items
         self.cutoff = CUTOFFS.get(options.model, UNMEASURED_CUTOFF) if options.cutoff is None else options.cutoff
 
     @property

@@ -18,7 +18,9 @@ class Progress:
         if files and not quiet and sys.stderr.isatty():
             from tqdm import tqdm
 
-            self._bar = tqdm(total=files, unit=" files", delay=_DELAY_SECONDS, dynamic_ncols=True, file=sys.stderr)
+            self._bar = tqdm(
+                total=files, unit=" files", delay=_DELAY_SECONDS, dynamic_ncols=True, leave=False, file=sys.stderr
+            )
 
     def __enter__(self) -> Progress:
         return self
@@ -33,7 +35,7 @@ class Progress:
         """Count embedded texts."""
         self._texts += texts
         if self._bar is not None:
-            self._bar.set_postfix_str(f"{self._texts} chunks embedded")
+            self._bar.set_postfix_str(f"{self._texts} chunks embedded", refresh=False)  # else it would show at once
 
     def done(self, files: int) -> None:
         """Count files that are finished."""

@@ -66,8 +66,17 @@ class Generations(LedgerConnection):
         return None if root is None else Path(root)
 
     def set_root(self, root: Path) -> None:
-        """Remember the folder whose documents the collection holds."""
-        self._set_meta("root", str(root.absolute()))
+        """Remember the folder whose documents the collection holds.
+
+        Raises:
+            LedgerError: the path holds bytes that are no text.
+        """
+        path = str(root.absolute())
+        try:
+            path.encode()
+        except UnicodeEncodeError as error:
+            raise LedgerError(f"the path of the folder {path!r} is no text in UTF-8; rename the folder") from error
+        self._set_meta("root", path)
 
     def revision(self) -> int:
         """A number that rises whenever what can be found changes, in this process or another.

@@ -8,13 +8,14 @@ from kb.components import Parts
 from kb.embedding import hashing
 from kb.errors import ConfigError
 from kb.generation import extractive
+from kb.generation._asked import given_form, unknown_names
 from kb.generation._units import row_as_text, units
 from kb.records import Chunk, Generated, Hit
 
 
-def hit(text: str, *, source: str = "a.md", similarity: float = 0.5, standout: float | None = None) -> Hit:
+def hit(text: str, *, source: str = "a.md", similarity: float = 0.5, coverage: float | None = None) -> Hit:
     chunk = Chunk(id=f"{source}:{hash(text)}", document_id=source, text=text, start=0, end=len(text))
-    return Hit(chunk, source, similarity, "dense", similarity, standout)
+    return Hit(chunk, source, similarity, "dense", similarity, coverage)
 
 
 def generator(**options: float) -> extractive.ExtractiveGenerator:
@@ -91,13 +92,17 @@ def test_no_hits_are_no_answer() -> None:
     assert (generated.answered, generated.quotes) == (False, ())
 
 
-def test_what_does_not_stand_out_of_the_base_is_declined_and_says_why() -> None:
-    weak = [hit("The office opens at nine.", standout=1.0)]
-    generated = generator(min_confidence=0.3).generate("Is there parking?", weak)
+def test_a_question_whose_words_are_known_is_declined_when_no_sentence_answers_it() -> None:
+    hits = [hit("The office opens at nine.", coverage=0.4)]
+    generated = generator(min_score=0.9).generate("Is there parking at the office?", hits)
     assert not generated.answered
-    assert "confidence 0.10, needed 0.30" in generated.notes[0]
-    strong = [hit("The office opens at nine.", standout=4.0)]
-    assert generator(min_confidence=0.3).generate("When does the office open?", strong).answered
+    assert "needed 0.90" in generated.notes[0]
+    assert generator(min_score=0.9).generate("The office opens at nine?", hits).answered
+
+
+def test_a_question_in_other_words_is_left_to_the_cutoff() -> None:
+    hits = [hit("The office opens at nine.", coverage=0.1)]
+    assert generator(min_score=0.9).generate("When may I come in?", hits).answered
 
 
 @pytest.mark.parametrize("question", ["How many days does a refund take?", "Is there anything?"])
@@ -122,6 +127,48 @@ def test_bracketed_numbers_of_a_document_do_not_pass_for_citations() -> None:
 
 def test_rows_with_another_number_of_cells_are_joined() -> None:
     assert row_as_text("| a | b |", "| 1 | 2 | 3 |") == "1, 2, 3"
+
+
+@pytest.mark.parametrize(
+    ("question", "text", "has"),
+    [
+        ("How long is the link valid?", "The link is valid for 30 minutes.", True),
+        ("How long is the link valid?", "The link is on the sign-in page.", False),
+        ("What time does it open?", "It opens at 09:30.", True),
+        ("How much does the plan cost?", "The plan costs €49.", True),
+        ("How much does the plan cost?", "The plan is for teams.", False),
+        ("链接多久有效？", "链接三十分钟内有效。", True),
+        ("套餐多少钱？", "套餐每月 49 欧元。", True),
+        ("最多几个人？", "最多 8 人。", True),
+        ("最多几个人？", "请提前登记。", False),
+        ("返金には何日かかりますか？", "五営業日かかります。", True),
+        ("いくらですか？", "料金は別です。", False),
+        ("What is a webhook?", "A request that we send.", True),
+    ],
+)
+def test_the_form_that_is_asked_for_is_known(question: str, text: str, has: bool) -> None:
+    form = given_form(question)
+    assert (form is None or form.search(text) is not None) == has
+
+
+@pytest.mark.parametrize(
+    ("question", "names"),
+    [
+        ("Is there a Shopify plugin?", ("Shopify",)),
+        ("Does the iPhone app show SEV1?", ("iPhone", "SEV1")),
+        ("Is there parking? May I use it?", ()),
+        ("有 Shopify 插件吗？", ("Shopify",)),
+        ("What is an API key?", ()),
+    ],
+)
+def test_names_that_nothing_found_holds_are_told(question: str, names: tuple[str, ...]) -> None:
+    assert unknown_names(question, ["An API key opens the api."]) == names
+
+
+def test_a_question_about_a_thing_that_is_not_named_anywhere_is_declined() -> None:
+    generated = generator().generate("Is there a Shopify plugin?", [hit("There is a plugin for web shops.")])
+    assert not generated.answered
+    assert "Shopify" in generated.notes[0]
 
 
 def test_an_embedder_is_needed() -> None:
