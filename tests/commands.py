@@ -92,10 +92,16 @@ class Screen:
                 self._give_up(f"it ended before {text!r} came")
         return at + len(wanted)
 
-    def end(self) -> tuple[int, str]:
-        """Read to the end; the exit status, and everything that was on the screen."""
-        while self._read():
-            pass
+    def end(self, insisting: str = "") -> tuple[int, str]:
+        """Read to the end; the exit status, and everything that was on the screen.
+
+        `insisting` is typed each second until then: readline loses a Ctrl-C between its prompt and its waiting.
+        """
+        while True:
+            while insisting and not select.select([self._terminal], [], [], 1.0)[0]:
+                self.type(insisting)
+            if not self._read():
+                break
         os.close(self._terminal)
         return self._process.wait(SECONDS), self._seen.decode().replace("\r\n", "\n")
 

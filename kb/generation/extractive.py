@@ -38,9 +38,9 @@ class Options(ComponentOptions):
 
     max_sentences: int = Field(4, ge=1, le=20)
     closeness: float = Field(0.7, gt=0, le=1)
-    min_score: float = Field(0.58, ge=0)
-    min_score_chinese: float = Field(0.74, ge=0)
-    min_score_japanese: float = Field(0.66, ge=0)
+    min_score: float = Field(0.54, ge=0)
+    min_score_chinese: float = Field(0.70, ge=0)
+    min_score_japanese: float = Field(0.58, ge=0)
 
 
 # A question whose words the base knows must find them together: when at least this share of its word weight stands in

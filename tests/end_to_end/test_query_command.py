@@ -447,7 +447,6 @@ def test_the_prompt_edits_its_line_and_remembers_questions(base: Path) -> None:
     prompt.type("\x1b[Aplease\r")  # up
     at = prompt.wait_for('"question": "how many leave of days please"', at)
     prompt.wait_for("? ", at)
-    prompt.type("\x03")
-    status, seen = prompt.end()
+    status, seen = prompt.end(insisting="\x03")
     assert status == 130
     assert seen.endswith("\ninterrupted\n")
