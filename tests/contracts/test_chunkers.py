@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from _counting import COUNTERS, OVERHEAD, parts
+from tests.contracts._counting import COUNTERS, OVERHEAD, parts
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 

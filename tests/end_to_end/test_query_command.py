@@ -216,7 +216,6 @@ def test_what_was_asked_wrongly_is_one_line_and_status_2(base: Path, arguments: 
     ("variables", "says"),
     [
         ({"KB_EMBEDDING__USE": "openai"}, "needs an API key, but OPENAI_API_KEY is not set"),
-        ({"KB_GENERATION__USE": "openai"}, "needs an API key, but OPENAI_API_KEY is not set"),
         ({"KB_EMBEDDING__HASHING__DIMENSION": "64"}, "was built with the embedder hashing:256"),
         ({"KB_DATA_DIR": "knowledge_base/leave.md"}, "nothing has been ingested"),
         ({"KB_RETRIEVAL__TOP_K": "many"}, "[retrieval] top_k"),
