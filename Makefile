@@ -5,6 +5,8 @@ BIN := $(VENV)/bin
 BASE := $(VENV)/.base
 DEV := $(VENV)/.dev
 LOCK := --universal --generate-hashes --no-header --no-annotate --python-version 3.11
+# Measures times, so it runs alone.
+TIMED := tests/end_to_end/test_start_up.py
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .PHONY: help demo test check fix bench eval lock
@@ -31,7 +33,8 @@ demo: $(BASE)  ## ingest knowledge_base/ with the embedded default and print thr
 	$(BIN)/python -m kb.query "パスワードを忘れたときはどうすればいいですか？"
 
 test: $(DEV)  ## run the tests: offline, a few minutes
-	$(BIN)/python -m pytest -q
+	$(BIN)/python -m pytest -q -n auto --dist loadfile --ignore $(TIMED)
+	$(BIN)/python -m pytest -q $(TIMED)
 
 check: $(DEV)  ## formatting, lint, types, direction of imports
 	$(BIN)/ruff format --check .

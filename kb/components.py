@@ -15,6 +15,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 
@@ -90,6 +91,14 @@ class CountsTokens(Protocol):
 
 
 @runtime_checkable
+class NamesVocabulary(Protocol):
+    """An embedder whose tokens are not always counted in the same way."""
+
+    counts_by: str
+    """What counts now; it shapes the chunks, so it is part of the chunker's fingerprint."""
+
+
+@runtime_checkable
 class CountsRequests(Protocol):
     """An embedder behind a service, which counts what it sent."""
 
@@ -110,6 +119,10 @@ class StorePlace:
     fingerprint: str
     """The embedder's; a store that holds another one raises IndexMismatchError when opened."""
     dimension: int
+    generation: int = 1
+    """Which build of the collection; each has a folder of its own, and on a server needs a name of its own."""
+    rebuild_command: str = "python -m pipelines.ingest --rebuild"
+    """What builds the collection anew, for messages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +135,11 @@ class StoreRow:
 
 
 class Store(Protocol):
-    """A vector index: a cache that can be rebuilt from the ledger."""
+    """A vector index: a cache that can be rebuilt from the ledger.
+
+    The module of one that keeps data on a server (its option `url`) also has
+    `drop(options, slug, generation)`, which deletes there what a generation left.
+    """
 
     def upsert(self, rows: Sequence[StoreRow]) -> None:
         """Add rows, or replace those of the same chunk id, payload and all."""
@@ -228,6 +245,10 @@ class Parts:
     """No progress on stderr."""
 
 
+_PACKAGES = {"docx": "python-docx", "dotenv": "python-dotenv", "yaml": "pyyaml"}
+"""Modules whose package has another name; under the module's own there may be a stranger's."""
+
+
 def component_module(kind: str, name: str) -> Any:
     """Import `kb/<kind>/<name>.py`.
 
@@ -244,8 +265,19 @@ def component_module(kind: str, name: str) -> Any:
             raise
         raise ConfigError(
             f"[{kind}] use = {name!r} needs the package {error.name!r}, which is not installed: "
-            f"pip install 'kb[{name.replace('_', '-')}]'"
+            f"pip install {_to_install(name, error.name or name)}"
         ) from error
+
+
+def _to_install(component: str, module: str) -> str:
+    """What pip calls it: kb's extra for the component when it has one, else the missing package itself."""
+    try:
+        extras = metadata("kb").get_all("Provides-Extra") or []
+    except PackageNotFoundError:  # run from a folder, without being installed
+        extras = []
+    extra = component.replace("_", "-")
+    package = module.split(".")[0]
+    return f"'kb[{extra}]'" if extra in extras else _PACKAGES.get(package, package)
 
 
 def build_component(kind: str, name: str, options: Mapping[str, Any], parts: Parts) -> Any:

@@ -22,13 +22,13 @@ from kb.components import (
     Parts,
     Reranker,
     Store,
-    StorePlace,
     build_component,
 )
 from kb.errors import ConfigError, IndexMismatchError, NothingIngestedError
 from kb.ledger.ledger import Ledger, file_identity, nothing_ingested
 from kb.ledger.names import collection_slug
 from kb.ledger.schema import LEDGER_FILE
+from kb.opening import CollectionStore
 from kb.records import Answer, AnswerReady, SearchResult, StreamEvent
 from kb.retrieval import Retriever
 from kb.settings import Origins, Settings, load_settings
@@ -75,6 +75,7 @@ class KnowledgeBase:
         self.settings = settings
         self._origins = origins
         self._quiet = quiet
+        self._store = CollectionStore(settings, origins)
         self._guard = RLock()  # opening anew closes what another thread would be reading
         self._ledger: Ledger | None = None
         self._ledger_file: tuple[int, int] | None = None
@@ -136,7 +137,7 @@ class KnowledgeBase:
                 chunker=self._chunker,
                 load=load,
                 pipelines=pipelines,
-                open_store=self._open_store,
+                store=self._store,
                 limits=self.settings.ingest,
                 rebuild=rebuild,
                 allow_removals=allow_removals,
@@ -297,7 +298,7 @@ class KnowledgeBase:
             try:
                 self._ledger = Ledger(self.folder, read_only=True)
             except NothingIngestedError as error:
-                raise nothing_ingested(self.settings.collection, self.settings.data_dir) from error
+                raise self._nothing_ingested() from error
             self._ledger_file = file
         return self._ledger
 
@@ -313,16 +314,14 @@ class KnowledgeBase:
                 self._opened = None
             generation = ledger.current_generation()
             if generation is None:
-                raise nothing_ingested(self.settings.collection, self.settings.data_dir)
+                raise self._nothing_ingested()
             if generation.fingerprint != self.embedder.fingerprint:
-                raise IndexMismatchError(generation.fingerprint, self.embedder.fingerprint)
-            store = self._open_store(generation, ledger.generation_folder(generation))
+                mend = self._store.ingest_command(ledger.root(), rebuild=True)
+                raise IndexMismatchError(generation.fingerprint, self.embedder.fingerprint, mend)
+            store = self._store.open_filled(ledger, generation)
             samples = ledger.script_samples(generation.number, generation.fingerprint, SAMPLE_CHUNKS)
             self._opened = _Opened(revision, generation, store, Background(samples))
             return ledger, self._opened
 
-    def _open_store(self, generation: Generation, folder: Path) -> Store:
-        name = self.settings.collection
-        place = StorePlace(folder, name, collection_slug(name), generation.fingerprint, generation.dimension)
-        store: Store = self._component("store", self.settings.store, place=place)
-        return store
+    def _nothing_ingested(self) -> NothingIngestedError:
+        return nothing_ingested(self.settings.collection, self.settings.data_dir, self._store.ingest_command(None))

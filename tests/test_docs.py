@@ -30,6 +30,7 @@ from kb.settings_tables import ComponentSection
 from tests.pages import GUIDES, PAGES, ROOT, Block, anchors, blocks, commands, in_code, marked_table, name_of, prose
 
 LANGUAGES = {"English": "en", "Chinese": "zh", "Japanese": "ja"}
+NUMERALS = ("no", "one", "two", "three", "four", "five")
 
 Key = tuple[str, ...]
 
@@ -140,12 +141,16 @@ def test_the_page_on_retrieval_gives_the_constants_of_the_code() -> None:
     assert f"| `openai`, other models | {openai.UNMEASURED_CUTOFF} |" in text
     assert f"| `hashing` | {hashing.CUTOFF} |" in text
     assert f"{background.SHARE_TAKEN_OFF} of what it exceeds the lowest one by" in text
-    assert f"fewer than {background._LEAST_CHUNKS} chunks" in text
     assert f"{retrieval._OF_EACH_SCRIPT} more of each script" in text
-    weights = (
-        f"{extractive._STANDOUT_WEIGHT} × the highest standout + {extractive._COVERAGE_WEIGHT} × the higher coverage"
+    terms = (
+        f"similarity to the question + {extractive._WORD_WEIGHT} × share of the question's words"
+        f" + {extractive._CHUNK_WEIGHT} × similarity of its chunk + {extractive._FORM_BONUS} if it has the form"
     )
-    assert f"confidence = {weights} of the first {extractive._COVERING_HITS} hits" in text
+    assert terms in text.replace("> ", "")
+    known = f"{extractive._KNOWN_SHARE} of the question's words (by their weight; {extractive._KNOWN_SHARE_UNSPACED} in"
+    assert f"One of the first {extractive._COVERING_HITS} hits holds at least {known} Chinese and Japanese" in text
+    quoted = extractive.Options()
+    assert f"up to {NUMERALS[quoted.max_sentences - 1]} more that score at least {quoted.closeness} of it" in text
 
 
 def test_the_lists_of_components_are_complete() -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from kb.components import CountsTokens, Parts
+from kb.components import CountsTokens, NamesVocabulary, Parts
 from kb.errors import ConfigError
 from kb.records import Block, Chunk, Document, Heading
 
@@ -59,6 +59,19 @@ def open_budget(section: str, text_tokens: int, header_tokens: int, parts: Parts
             f"{parts.embedder.name} takes ({room} tokens): lower size_tokens to {max(0, room - header_tokens)} or less"
         )
     return Budget(parts.count_tokens, text_tokens, header_tokens, room)
+
+
+def counted_for(parts: Parts) -> str:
+    """What the sizes of chunks are counted by, for a chunker's fingerprint: the embedder, and its vocabulary.
+
+    A vocabulary that could not be had at one ingest may be there at the next, and then cuts otherwise.
+    """
+    if parts.embedder is None:
+        return ""
+    fingerprint = parts.embedder.fingerprint
+    if isinstance(parts.embedder, NamesVocabulary):
+        return f"{fingerprint} counted by {parts.embedder.counts_by}"
+    return fingerprint
 
 
 def build_chunks(document: Document, spans: Iterable[Span], limits: Budget) -> tuple[Chunk, ...]:

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from pydantic import Field
 
 from kb.chunking._packing import Packer
-from kb.chunking._spans import Budget, Span, build_chunks, open_budget, trim
+from kb.chunking._spans import Budget, Span, build_chunks, counted_for, open_budget, trim
 from kb.components import Parts
 from kb.errors import ConfigError
 from kb.records import Block, Chunk, Document
@@ -188,4 +188,4 @@ def build(options: Options, parts: Parts) -> RecursiveChunker:
             f"[{SECTION}] overlap_tokens = {options.overlap_tokens}; allowed: at most {options.size_tokens // 2}, "
             "half of size_tokens"
         )
-    return RecursiveChunker(options, budget, parts.embedder.fingerprint if parts.embedder else "")
+    return RecursiveChunker(options, budget, counted_for(parts))

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from kb.components import Chunker, Embedder, Store
+    from kb.components import Chunker, Embedder
     from kb.ingest.walk import FoundFile
-    from kb.ledger.generations import Generation
+    from kb.opening import CollectionStore
     from kb.records import Document
     from kb.settings import IngestSection
 
@@ -30,7 +30,7 @@ class Job:
     load: Callable[[FoundFile], Document]
     pipelines: Mapping[str, str]
     """The fingerprint of loader and chunker by suffix."""
-    open_store: Callable[[Generation, Path], Store]
+    store: CollectionStore
     limits: IngestSection
     rebuild: bool = False
     allow_removals: bool = False

@@ -9,10 +9,9 @@ from collections.abc import Collection
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kb.errors import IndexMismatchError
+from kb.errors import IndexMismatchError, StoreError
 from kb.ingest.apply import Applier, Tally
 from kb.ingest.job import Job
 from kb.ingest.lock import write_lock
@@ -46,7 +45,8 @@ def run(job: Job) -> IngestReport:
         current = ledger.current_generation()
         documents = ledger.document_ids(current.number) if current else set()
         if current is not None and documents and not job.rebuild and current.fingerprint != job.embedder.fingerprint:
-            raise IndexMismatchError(current.fingerprint, job.embedder.fingerprint)
+            mend = job.store.ingest_command(ledger.root(), rebuild=True)
+            raise IndexMismatchError(current.fingerprint, job.embedder.fingerprint, mend)
         check_root(job.root, ledger.root(), len(documents), allow_removals=job.allow_removals)
         found = _walk(job)
         known = make_plan(found, ledger.sources(current.number) if current else {}, job.pipelines)
@@ -56,7 +56,7 @@ def run(job: Job) -> IngestReport:
         if target.generation != current:
             plan = make_plan(found, ledger.sources(target.generation.number), job.pipelines)
         done = _write(ledger, target, plan, known, job)
-        _delete_left_over(ledger, job.folder)
+        _delete_left_over(ledger, job)
         return _report(found, known, done, time.perf_counter() - started)
 
 
@@ -129,8 +129,9 @@ def _write(ledger: Ledger, target: _Target, plan: Plan, known: Plan, job: Job) -
     chunks_before = ledger.counts(generation).chunks
     with Progress(len(plan.due) + len(hidden), quiet=job.quiet) as progress:
         embedding = PaidEmbedding(ledger, job.embedder, generation, progress.embedded)
-        opener = partial(job.open_store, target.generation, folder)
-        with closing(SyncedStore(ledger, generation, folder, opener, embedding, job.limits.batch_chunks)) as store:
+        opener = partial(job.store.open, target.generation, folder, job.root)
+        synced = SyncedStore(ledger, generation, folder, job.store.name, opener, embedding, job.limits.batch_chunks)
+        with closing(synced) as store:
             applier = Applier(job, ledger, target.generation, former, embedding, store, progress.done)
             store.restore()
             applier.remove(gone)
@@ -156,12 +157,16 @@ def _by_whether_moved(plan: Plan) -> tuple[list[SourceRow], list[SourceRow]]:
     return gone, [source for source in plan.removed if source.size in new_sizes]
 
 
-def _delete_left_over(ledger: Ledger, folder: Path) -> None:
-    """Delete the folders of generations that the ledger no longer knows."""
+def _delete_left_over(ledger: Ledger, job: Job) -> None:
+    """Delete the folders of generations that the ledger no longer knows, and what a server holds of them."""
     known = {ledger.generation_folder(generation).name for generation in ledger.generations()}
-    generations = folder / "generations"
+    generations = job.folder / "generations"
     for left_over in generations.iterdir() if generations.is_dir() else ():
         if left_over.name.isdecimal() and left_over.name not in known:
+            try:
+                job.store.drop(int(left_over.name), left_over)
+            except StoreError:  # the folder stays, so that the next ingest tries again
+                continue
             shutil.rmtree(left_over, ignore_errors=True)  # another process may still read it: next time
 
 

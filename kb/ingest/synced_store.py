@@ -9,22 +9,20 @@ from typing import TYPE_CHECKING
 from kb.components import StoreRow
 from kb.errors import StoreError
 from kb.ingest.paid_embedding import batches
+from kb.ledger.in_step import filled_store, forget_filled, remember_filled
 
 if TYPE_CHECKING:
     from kb.components import Store
     from kb.ingest.paid_embedding import PaidEmbedding
     from kb.ledger.ledger import Ledger
 
-# Beside the store's own files, and lost with them: a reader that finds no folder makes an empty store,
-# which must not pass for the one that was filled.
-_MARKER = "in-step-with-ledger"
-
 
 class SyncedStore:
     """Opens the store when something is to be written, so that a run without changes never does.
 
     The book (`store_rows`) is written before the store, so it never lists too little. When the store
-    is opened and holds less than the book says, what it lost is put back, from the ledger's vectors.
+    is opened and is another one than was filled last, or holds other rows than the book says, it is
+    filled, from the ledger's vectors.
     """
 
     def __init__(
@@ -32,6 +30,7 @@ class SyncedStore:
         ledger: Ledger,
         generation: int,
         folder: Path,
+        name: str,
         opener: Callable[[], Store],
         embedding: PaidEmbedding,
         page: int,
@@ -39,16 +38,17 @@ class SyncedStore:
         self._ledger = ledger
         self._generation = generation
         self._folder = folder
+        self._name = name
         self._opener = opener
         self._embedding = embedding
         self._page = page
         self._store: Store | None = None
 
     def restore(self) -> None:
-        """Finish what an interrupted run left, and put back what was lost with the store's folder."""
-        lost = not (self._folder / _MARKER).exists() and self._ledger.counts(self._generation).store_rows > 0
+        """Finish what an interrupted run left, and fill a store that is new, or was lost with its folder."""
+        unfilled = filled_store(self._folder) != self._name and self._ledger.has_chunks(self._generation)
         stale = self._ledger.stale_rows(self._generation)
-        if lost or stale or next(self._ledger.unsynced_chunks(self._generation), None):
+        if unfilled or stale or next(self._ledger.unsynced_chunks(self._generation), None):
             self._open()
         self.discard(stale)
 
@@ -78,17 +78,30 @@ class SyncedStore:
             except OSError as error:
                 raise StoreError(f"{self._folder} cannot be made: {error.strerror}. Choose another data_dir") from error
             self._store = self._opener()
-            if self._store.count() < self._ledger.counts(self._generation).store_rows:
-                self._forget_lost(self._store)
-            self._put_back(self._store)
-            (self._folder / _MARKER).touch()
+            self._bring_in_step(self._store)
         return self._store
 
-    def _forget_lost(self, store: Store) -> None:
-        """Take out of the book what is live and not in the store."""
-        held = set(store.chunk_ids())
-        live = (found.chunk.id for found in self._ledger.all_chunks(self._generation))
-        self._ledger.forget_rows(self._generation, [chunk_id for chunk_id in live if chunk_id not in held])
+    def _bring_in_step(self, store: Store) -> None:
+        filled = filled_store(self._folder)
+        if filled not in (None, self._name):
+            # The book is about the other store. First the book: after a crash in between this is done again.
+            self._ledger.forget_all_rows(self._generation)
+            forget_filled(self._folder)
+        if filled != self._name or store.count() != self._ledger.counts(self._generation).store_rows:
+            self._compare(store)
+        self._put_back(store)
+        remember_filled(self._folder, self._name)
+
+    def _compare(self, store: Store) -> None:
+        """Take out of the book what the store lost, and out of the store what is not live.
+
+        A store on a server may hold rows of a ledger that is no more.
+        """
+        held, live = set(store.chunk_ids()), self._ledger.live_ids(self._generation)
+        if lost := live - held:
+            forget_filled(self._folder)
+            self._ledger.forget_rows(self._generation, sorted(lost))
+        self.discard(sorted(held - live))
 
     def _put_back(self, store: Store) -> None:
         """Upsert live chunks that the store lacks, or may hold otherwise than the ledger."""

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from kb.ledger.connection import LedgerConnection, pages
-from kb.ledger.documents import unpack
 from kb.ledger.hashes import DIRTY, payload_hash
+from kb.ledger.schema import unpack
 from kb.records import Chunk
 
 _READ_AHEAD = 256
@@ -48,18 +48,24 @@ class Chunks(LedgerConnection):
         with self.snapshot():
             rows = self._rows_of(
                 "SELECT c.chunk_id, c.document_id, c.span_start, c.span_end, c.page, c.heading_path, c.header, "
-                "s.path, c.text_hash, c.payload_hash FROM chunks c JOIN sources s USING (generation, document_id) "
+                "s.path, c.text_hash, c.payload_hash, t.text FROM chunks c "
+                "JOIN sources s USING (generation, document_id) JOIN chunk_texts t USING (generation, chunk_id) "
                 "WHERE c.generation = ? AND c.chunk_id IN (?)",
                 (generation,),
                 chunk_ids,
             )
-            packed = self._rows_of(
-                "SELECT document_id, text FROM documents WHERE generation = ? AND document_id IN (?)",
-                (generation,),
-                [row[1] for row in rows],
-            )
-        texts = {document_id: unpack(text) for document_id, text in packed}
-        return {row[0]: _live_chunk(row, texts[row[1]]) for row in rows}
+        return {row[0]: _live_chunk(row) for row in rows}
+
+    def live_ids(self, generation: int) -> set[str]:
+        """The ids of all live chunks."""
+        with self.snapshot():
+            rows = self._rows("SELECT chunk_id FROM chunks WHERE generation = ?", (generation,))
+        return {row[0] for row in rows}
+
+    def has_chunks(self, generation: int) -> bool:
+        """Whether any chunk is live."""
+        with self.snapshot():
+            return bool(self._rows("SELECT 1 FROM chunks WHERE generation = ? LIMIT 1", (generation,)))
 
     def all_chunks(self, generation: int) -> Iterator[LiveChunk]:
         """Every live chunk, document by document in reading order, read ahead in pages.
@@ -107,6 +113,17 @@ class Chunks(LedgerConnection):
             self._put_rows(generation, payloads)
             self._changed()
 
+    def written_rows(self, generation: int) -> int:
+        """How many rows the store holds at least: those of live chunks whose last write was acknowledged.
+
+        While the revision stays, no ingest takes any of them out of the store.
+        """
+        with self.snapshot():
+            ((count,),) = self._rows(
+                "SELECT COUNT(*) FROM store_rows WHERE generation = ? AND payload_hash <> ?", (generation, DIRTY)
+            )
+        return int(count)
+
     def stale_rows(self, generation: int) -> list[str]:
         """Ids that may be in the store and are not live."""
         with self.snapshot():
@@ -126,7 +143,7 @@ class Chunks(LedgerConnection):
             )
 
     def forget_all_rows(self, generation: int) -> None:
-        """Say that the store is empty, when its folder was lost: all live chunks become unsynced."""
+        """Say that nobody knows what the store holds: all live chunks become unsynced."""
         with self.transaction():
             self._connection.execute("DELETE FROM store_rows WHERE generation = ?", (generation,))
 
@@ -142,12 +159,12 @@ class Chunks(LedgerConnection):
             yield from (found[chunk_id] for chunk_id in page if chunk_id in found)
 
 
-def _live_chunk(row: Sequence[Any], text: str) -> LiveChunk:
-    chunk_id, document_id, start, end, page, heading_path, header, source, text_key, payload = row
+def _live_chunk(row: Sequence[Any]) -> LiveChunk:
+    chunk_id, document_id, start, end, page, heading_path, header, source, text_key, payload, text = row
     chunk = Chunk(
         id=chunk_id,
         document_id=document_id,
-        text=text[start:end],
+        text=unpack(text),
         start=start,
         end=end,
         page=page,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import zlib
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from typing import Any, Literal, TypeAlias
 
 from kb.errors import LedgerError
 from kb.ledger.hashes import DIRTY, payload_hash, text_hash
+from kb.ledger.schema import pack, unpack
 from kb.ledger.words import Words
 from kb.records import Chunk, Document, Heading, Page
 from kb.words import script
@@ -86,9 +86,7 @@ class Documents(Words):
             former = self._live_chunks(generation, [document.id])
             self._unindex_words(generation, former)
             self._index_words(generation, chunks)
-            self._connection.execute(
-                "DELETE FROM chunks WHERE generation = ? AND document_id = ?", (generation, document.id)
-            )
+            self._delete_chunks(generation, former)
             self._write_source(generation, source)
             self._write_document(generation, document)
             hashes = [payload_hash(chunk, source.path) for chunk in chunks]
@@ -98,6 +96,10 @@ class Documents(Words):
                     (generation, *_chunk_row(position, chunk), payload)
                     for position, (chunk, payload) in enumerate(zip(chunks, hashes, strict=True))
                 ],
+            )
+            self._connection.executemany(
+                "INSERT INTO chunk_texts VALUES (?, ?, ?)",
+                [(generation, chunk.id, pack(chunk.text)) for chunk in chunks],
             )
             marked = self._connection.executemany(
                 "UPDATE store_rows SET payload_hash = ? WHERE generation = ? AND chunk_id = ?",
@@ -122,7 +124,8 @@ class Documents(Words):
         with self.transaction():
             former = self._live_chunks(generation, document_ids)
             self._unindex_words(generation, former)
-            for table in ("sources", "documents", "chunks"):
+            self._delete_chunks(generation, former)
+            for table in ("sources", "documents"):
                 self._connection.executemany(
                     f"DELETE FROM {table} WHERE generation = ? AND document_id = ?",
                     [(generation, document_id) for document_id in document_ids],
@@ -182,6 +185,13 @@ class Documents(Words):
         )
         return [row[0] for row in rows]
 
+    def _delete_chunks(self, generation: int, chunk_ids: Sequence[str]) -> None:
+        for table in ("chunks", "chunk_texts"):
+            self._connection.executemany(
+                f"DELETE FROM {table} WHERE generation = ? AND chunk_id = ?",
+                [(generation, chunk_id) for chunk_id in chunk_ids],
+            )
+
     def _unlist(self, generation: int, chunk_ids: Sequence[str]) -> None:
         """Note that these chunks are live no longer, and that what can be found has changed."""
         # Dirty at once: a crash may come between their delete from the store and forget_rows, and
@@ -218,7 +228,7 @@ class Documents(Words):
             (
                 generation,
                 document.id,
-                zlib.compress(document.text.encode("utf-8")),
+                pack(document.text),
                 document.title,
                 document.kind,
                 json.dumps(dict(document.metadata), ensure_ascii=False),
@@ -226,11 +236,6 @@ class Documents(Words):
                 json.dumps([(h.level, h.text, h.start, h.end) for h in document.headings], ensure_ascii=False),
             ),
         )
-
-
-def unpack(text: bytes) -> str:
-    """A document's text from its column."""
-    return zlib.decompress(text).decode("utf-8")
 
 
 def _source_row(row: Sequence[Any]) -> SourceRow:
@@ -256,7 +261,7 @@ def _chunk_row(position: int, chunk: Chunk) -> tuple[Any, ...]:
 
 
 def _check_spans(document: Document, chunks: Sequence[Chunk]) -> None:
-    # The ledger keeps only the span, so a wrong one would quote another text later.
+    # A citation's span has to lead to its text, in the document as it is kept.
     for chunk in chunks:
         if chunk.document_id != document.id or document.text[chunk.start : chunk.end] != chunk.text:
             raise LedgerError(

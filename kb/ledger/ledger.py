@@ -6,7 +6,6 @@ The vector store can be rebuilt from it without an embedding call and without th
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
 
 from kb.errors import KbError, NothingIngestedError
@@ -51,11 +50,10 @@ def file_identity(file: Path) -> tuple[int, int] | None:
     return status.st_dev, status.st_ino
 
 
-def nothing_ingested(collection: str, data_dir: Path) -> NothingIngestedError:
-    """Say that a collection is empty or not there, and which ones are."""
+def nothing_ingested(collection: str, data_dir: Path, command: str) -> NothingIngestedError:
+    """Say that a collection is empty or not there, which command fills it, and which ones are there."""
     others = ", ".join(repr(name) for name in collection_names(data_dir) if name != collection)
     return NothingIngestedError(
-        f"nothing has been ingested into the collection {collection!r} in {data_dir} yet. Ingest first: "
-        f"python -m pipelines.ingest --collection {shlex.quote(collection)}"
+        f"nothing has been ingested into the collection {collection!r} in {data_dir} yet. Ingest first: {command}"
         + (f"; or ask another collection that is there: {others}" if others else "")
     )

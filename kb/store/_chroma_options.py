@@ -34,6 +34,15 @@ class Options(ComponentOptions):
     """
 
 
+CHANGEABLE = frozenset(("ef_search", "resize_factor", "sync_threshold"))
+"""Index options that Chroma can change in a collection; the others shape the index that is there already."""
+
+
+def collection_name(options: Options, slug: str, generation: int) -> str:
+    """What Chroma calls a generation: on a server all of them share one place, in a folder each has its own."""
+    return f"{slug}-g{generation}" if options.url else slug
+
+
 def index_options(options: Options) -> dict[str, int | float]:
     """Those that shape the index, as Chroma names them."""
     return {

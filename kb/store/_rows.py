@@ -40,11 +40,12 @@ def check_fingerprint(place: StorePlace, fingerprint: str, dimension: int) -> No
         IndexMismatchError: they differ.
     """
     if fingerprint != place.fingerprint:
-        raise IndexMismatchError(stored=fingerprint, configured=place.fingerprint)
+        raise IndexMismatchError(fingerprint, place.fingerprint, place.rebuild_command)
     if dimension != place.dimension:
         raise IndexMismatchError(
             stored=f"{fingerprint} ({dimension} dimensions)",
             configured=f"{place.fingerprint} ({place.dimension} dimensions)",
+            mend=place.rebuild_command,
         )
 
 

@@ -13,6 +13,7 @@ What Chroma 1.5 makes us careful about:
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -24,10 +25,10 @@ from chromadb.config import Settings
 from chromadb.errors import NotFoundError
 
 from kb.components import Parts, StorePlace, StoreRow
-from kb.errors import KbError, StoreError
-from kb.store._chroma_options import Options, index_options, server_address
+from kb.errors import StoreError
+from kb.store._chroma_calls import ranked, translated, where_clause
+from kb.store._chroma_options import CHANGEABLE, Options, collection_name, index_options, server_address
 from kb.store._rows import (
-    as_similarity,
     check_fingerprint,
     filters,
     last_of_each,
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
     from kb.components import FloatArray
     from kb.records import Scalar
 
-__all__ = ["ChromaStore", "Options", "build"]
+__all__ = ["ChromaStore", "Options", "build", "drop"]
 
 _SPACE = "cosine"
 
@@ -68,18 +69,34 @@ _EXACT_ROWS = 1_000
 takes 15 ms where Chroma's filtered search takes 142 ms (100,000 rows, one source of them)."""
 
 
-_REBUILD = "build the collection anew (nothing is embedded twice): python -m pipelines.ingest --rebuild"
-
-
 def build(options: Options, parts: Parts) -> ChromaStore:
     """Open the collection, or create an empty one.
 
     Raises:
         IndexMismatchError: it holds vectors of another embedder.
-        StoreError: it cannot be opened, or was created with another distance or other index settings.
+        StoreError: it cannot be opened, or was created with another distance or another shape of the index.
         ConfigError: `url` is no URL of a server.
     """
     return ChromaStore(options, place_of("chroma", parts))
+
+
+def drop(options: Options, slug: str, generation: int) -> None:
+    """Delete a generation's collection from a server; one in a folder goes with its folder.
+
+    Raises:
+        StoreError: the server does not answer.
+    """
+    if not options.url:
+        return
+    name = collection_name(options, slug, generation)
+    with translated(f"the Chroma collection {name!r} at {options.url} could not be deleted"):
+        client = chromadb.HttpClient(settings=_settings(), **server_address(options.url))
+        try:
+            client.delete_collection(name)
+        except NotFoundError:
+            return  # it was never made, or an earlier run deleted it
+        finally:
+            _close(client)
 
 
 class ChromaStore:
@@ -87,9 +104,11 @@ class ChromaStore:
 
     def __init__(self, options: Options, place: StorePlace) -> None:
         self._place = place
-        self._where = options.url or str(place.folder)
+        self._name = collection_name(options, place.slug, place.generation)
+        self._what = f"the Chroma collection {self._name!r} in {options.url or place.folder}"
+        self._rebuild = f"build the collection anew (nothing is embedded twice): {place.rebuild_command}"
         self._advice = (
-            f"Check that a Chroma server runs at {options.url}" if options.url else f"If it stays so, {_REBUILD}"
+            f"Check that a Chroma server runs at {options.url}" if options.url else f"If it stays so, {self._rebuild}"
         )
         self._client: Any = None
         self._closed = False
@@ -149,10 +168,10 @@ class ChromaStore:
                 answer = self._collection.query(
                     query_embeddings=queries[start : start + _QUERY_PAGE],
                     n_results=int(limit),
-                    where=_chroma_where(conditions),
+                    where=where_clause(conditions),
                     include=["distances"],
                 )
-            found += [_ranked(*pair) for pair in zip(answer["ids"], answer["distances"], strict=True)]
+            found += [ranked(*pair) for pair in zip(answer["ids"], answer["distances"], strict=True)]
         return found
 
     def vectors(self, chunk_ids: Sequence[str]) -> dict[str, FloatArray]:
@@ -180,35 +199,28 @@ class ChromaStore:
         """
         client, self._client, self._closed = self._client, None, True
         if client is not None:
-            client.close()
-            for part in (client, client._admin_client):
-                # Chroma 1.5 leaves the connections to a server open.
-                session = getattr(part._server, "_session", None)
-                if session is not None:
-                    session.close()
+            _close(client)
 
     def _connect(self, options: Options) -> Any:
-        # Chroma opens one system for each *spelling* of a path; the real path is one spelling.
-        settings = Settings(anonymized_telemetry=False)
         if options.url:
             address = server_address(options.url)
             with self._errors("reached"):
-                return chromadb.HttpClient(settings=settings, **address)
+                return chromadb.HttpClient(settings=_settings(), **address)
+        # Chroma opens one system for each *spelling* of a path; the real path is one spelling.
         path = os.path.realpath(self._place.folder)
         try:
             with self._errors("opened"):
-                return chromadb.PersistentClient(path, settings=settings)
+                return chromadb.PersistentClient(path, settings=_settings())
         except StoreError:
             _forget_failed_system(path)
             raise
 
     def _open_collection(self, options: Options) -> Any:
-        name = self._place.slug
         try:
-            return self._client.get_collection(name, embedding_function=None)
+            return self._client.get_collection(self._name, embedding_function=None)
         except NotFoundError:
             return self._client.create_collection(
-                name,
+                self._name,
                 configuration={"hnsw": {"space": _SPACE, **index_options(options)}},
                 metadata={
                     "collection": storable(self._place.collection),
@@ -219,36 +231,38 @@ class ChromaStore:
             )
 
     def _check(self, options: Options) -> None:
-        """Compare what is stored with what is configured, for Chroma doesn't."""
+        """Compare what is stored with what is configured, for Chroma doesn't, and change what can be changed."""
         known = self._collection.metadata or {}
         index = self._collection.configuration_json.get("hnsw") or {}
-        what = f"the Chroma collection {self._place.slug!r} in {self._where}"
         if index.get("space") != _SPACE:
             raise StoreError(
-                f"{what} measures distance by {index.get('space')!r}, not {_SPACE!r}, so its scores would be wrong. "
-                f"Choose another collection name, or {_REBUILD}"
+                f"{self._what} measures distance by {index.get('space')!r}, not {_SPACE!r}, so its scores would be "
+                f"wrong. Choose another collection name, or {self._rebuild}"
             )
         if "fingerprint" not in known or "dimension" not in known:
             raise StoreError(
-                f"{what} was not made by kb: it does not say which embedder made its vectors. "
-                f"Choose another collection name, or {_REBUILD}"
+                f"{self._what} was not made by kb: it does not say which embedder made its vectors. "
+                f"Choose another collection name, or {self._rebuild}"
             )
         check_fingerprint(self._place, str(known["fingerprint"]), int(known["dimension"]))
-        for option, value in index_options(options).items():
-            if index.get(option) != value:
-                raise StoreError(
-                    f"{what} was created with {option} = {index.get(option)}, but [store.chroma] says {value}. "
-                    f"Put the first back, or {_REBUILD}"
-                )
+        other = {option: value for option, value in index_options(options).items() if index.get(option) != value}
+        for option in sorted(other.keys() - CHANGEABLE):
+            raise StoreError(
+                f"{self._what} was created with {option} = {index.get(option)}, but [store.chroma] says "
+                f"{other[option]}. Put the first back, or {self._rebuild}"
+            )
+        if other:
+            with self._errors("changed"), warnings.catch_warnings():
+                # Chroma warns of "legacy" where a collection has no embedding function, as ours.
+                warnings.simplefilter("ignore", DeprecationWarning)
+                self._collection.modify(configuration={"hnsw": other})
 
     def _search_few(
         self, queries: FloatArray, limit: int, conditions: Mapping[str, str | int]
     ) -> list[list[tuple[str, float]]] | None:
         """Search exactly among the rows that a filter leaves; None when they are not few."""
         with self._errors("searched"):
-            answer = self._collection.get(
-                where=_chroma_where(conditions), limit=_EXACT_ROWS + 1, include=["embeddings"]
-            )
+            answer = self._collection.get(where=where_clause(conditions), limit=_EXACT_ROWS + 1, include=["embeddings"])
         if len(answer["ids"]) > _EXACT_ROWS:
             return None
         order = sorted(range(len(answer["ids"])), key=lambda index: answer["ids"][index])
@@ -261,7 +275,7 @@ class ChromaStore:
         while True:
             with self._errors("read"):
                 answer = self._collection.get(
-                    where=_chroma_where(conditions), limit=_READ_PAGE, offset=len(ids), include=[]
+                    where=where_clause(conditions), limit=_READ_PAGE, offset=len(ids), include=[]
                 )
             ids += answer["ids"]
             if len(answer["ids"]) < _READ_PAGE:
@@ -278,35 +292,21 @@ class ChromaStore:
         if self._closed:
             # A closed client goes on answering while another store of this process has the folder open.
             raise StoreError(f"the store of collection {self._place.collection!r} is closed")
-        try:
+        with translated(f"{self._what} could not be {done}", self._advice):
             yield
-        except KbError:
-            raise
-        except BaseException as error:
-            if not isinstance(error, Exception) and not _is_panic(error):
-                raise
-            raise StoreError(
-                f"the Chroma collection {self._place.slug!r} in {self._where} could not be {done}: "
-                f"{str(error) or type(error).__name__}. {self._advice}"
-            ) from error
 
 
-def _chroma_where(conditions: Mapping[str, str | int]) -> dict[str, Any] | None:
-    single = [{key: {"$eq": value}} for key, value in conditions.items()]
-    if len(single) < 2:
-        return single[0] if single else None
-    return {"$and": single}
+def _settings() -> Settings:
+    return Settings(anonymized_telemetry=False)
 
 
-def _ranked(ids: Sequence[str], distances: Sequence[float]) -> list[tuple[str, float]]:
-    similarities = as_similarity(np.asarray(distances, dtype=np.float64))
-    pairs = zip(ids, map(float, similarities), strict=True)
-    return sorted(pairs, key=lambda pair: (-pair[1], pair[0]))
-
-
-def _is_panic(error: BaseException) -> bool:
-    # The class cannot be imported; pyo3 makes it for each extension module.
-    return type(error).__name__ == "PanicException"
+def _close(client: Any) -> None:
+    client.close()
+    for part in (client, client._admin_client):
+        # Chroma 1.5 leaves the connections to a server open.
+        session = getattr(part._server, "_session", None)
+        if session is not None:
+            session.close()
 
 
 def _forget_failed_system(path: str) -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +38,7 @@ class Place:
     data: Path
     store: str = "memory"
     embedder: Embedder | None = None
+    store_options: Mapping[str, Any] = field(default_factory=dict)
 
     def write(self, name: str, text: str | bytes) -> Path:
         file = self.documents / name
@@ -53,7 +54,7 @@ class Place:
             "documents_dir": self.documents,
             "data_dir": self.data,
             "embedding": {"use": "hashing"},
-            "store": {"use": self.store},
+            "store": {"use": self.store, self.store: dict(self.store_options)},
             "chunking": CHUNKING,
         }
         base = KnowledgeBase.open(None, **(settings | overrides))
@@ -89,8 +90,9 @@ class Place:
             assert generation is not None
             folder = ledger.generation_folder(generation)
         slug = collection_slug("knowledge_base")
-        place = StorePlace(folder, "knowledge_base", slug, generation.fingerprint, generation.dimension)
-        store: Store = build_component("store", self.store, {}, Parts(place=place))
+        shape = generation.fingerprint, generation.dimension, generation.number
+        parts = Parts(place=StorePlace(folder, "knowledge_base", slug, *shape))
+        store: Store = build_component("store", self.store, self.store_options, parts)
         return store
 
     def contents(self) -> dict[str, tuple[Any, ...]]:

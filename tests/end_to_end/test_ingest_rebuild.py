@@ -43,7 +43,9 @@ def test_a_question_to_a_lost_store_does_not_hide_the_loss_from_the_next_ingest(
     place = a_collection(tmp_path, store)
     before = place.contents()
     shutil.rmtree(place.folder / "generations")
-    place.found("zebra")  # which makes a new and empty store
+    with pytest.raises(StoreError, match=r"not filled to the end.*: python -m pipelines\.ingest$"):
+        place.found("zebra")
+    assert not (place.folder / "generations").exists(), "a question makes no empty store"
     place.ingest()
     assert place.contents() == before
     assert len(place.found("zebra")) == 1
@@ -63,6 +65,20 @@ def test_rows_that_were_lost_are_put_back_when_the_store_is_next_written(tmp_pat
     assert {i: after[i] for i in before} == before
 
 
+@both_stores
+def test_a_question_to_a_store_that_lost_rows_says_so_and_what_mends_it(tmp_path: Path, store: str) -> None:
+    place = a_collection(tmp_path, store)
+    before = place.contents()
+    opened = place.open_store()
+    opened.delete(list(before)[:1])
+    opened.close()
+    with pytest.raises(StoreError, match=r"lost rows: it holds 4 where 5 .*: python -m pipelines\.ingest --rebuild$"):
+        place.found("zebra")
+    assert place.ingest(rebuild=True).embedded == 0
+    assert place.contents() == before
+    assert len(place.found("zebra")) == 1
+
+
 def test_rows_that_a_killed_run_had_not_yet_put_back_are_put_back_by_a_run_without_changes(tmp_path: Path) -> None:
     place = a_collection(tmp_path)
     before = place.contents()
@@ -80,7 +96,8 @@ def test_an_open_reader_sees_what_was_put_back(tmp_path: Path) -> None:
     place = a_collection(tmp_path)
     shutil.rmtree(place.folder / "generations")
     with place.open() as reader:
-        assert len(reader.search("zebra", cutoff=0.3).hits) <= 1
+        with pytest.raises(StoreError, match="not filled to the end"):
+            reader.search("zebra")
         place.ingest()
         (hit,) = reader.search("zebra", cutoff=0.3).hits
         assert (hit.source, hit.scored_by) == ("b.md", "fused")

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import socket
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -22,7 +19,8 @@ from numpy.typing import NDArray
 from kb.components import Parts, StorePlace, StoreRow
 from kb.errors import ConfigError, IndexMismatchError, StoreError
 from kb.records import Chunk
-from kb.store.chroma import ChromaStore, Options, build
+from kb.store.chroma import ChromaStore, Options, build, drop
+from tests.chroma_server import chroma_server, free_port
 
 DIMENSION = 8
 
@@ -74,11 +72,38 @@ def test_a_collection_of_someone_else_is_not_taken_for_ours(place: StorePlace) -
         open_store(place)
 
 
-def test_other_index_settings_than_the_stored_ones_are_noticed(place: StorePlace) -> None:
-    open_store(place, max_neighbors=24).close()
-    with pytest.raises(StoreError, match=r"max_neighbors = 24, but \[store.chroma\] says 16"):
-        open_store(place)
-    open_store(place, max_neighbors=24).close()
+def index_settings(store: ChromaStore) -> dict[str, Any]:
+    collection = store._client.get_collection(store._name, embedding_function=None)
+    return dict(collection.configuration_json["hnsw"])
+
+
+@pytest.mark.parametrize("option", ["max_neighbors", "ef_construction"])
+def test_another_shape_of_the_index_than_the_stored_one_is_refused(place: StorePlace, option: str) -> None:
+    open_store(place, **{option: 24}).close()
+    place = replace(place, rebuild_command="ingest --collection notes --rebuild")
+    with pytest.raises(StoreError, match=rf"{option} = 24, but \[store.chroma\] says 1.*: {place.rebuild_command}"):
+        open_store(place, ef_search=50)
+    store = open_store(place, **{option: 24})
+    assert index_settings(store)["ef_search"] == 100, "what is refused changes nothing"
+    store.close()
+
+
+OTHER_SETTINGS = {"ef_search": 50, "sync_threshold": 1_000, "resize_factor": 1.5}
+
+
+def test_settings_that_can_be_changed_are_changed_in_the_collection_that_is_there(place: StorePlace) -> None:
+    store = open_store(place)
+    store.upsert([row(f"c{i}", i) for i in range(DIMENSION)])
+    shape = {key: value for key, value in index_settings(store).items() if key not in OTHER_SETTINGS}
+    store.close()
+    for settings in (OTHER_SETTINGS, OTHER_SETTINGS, {}):
+        store = open_store(place, **settings)
+        assert (
+            index_settings(store) == shape | {"ef_search": 100, "sync_threshold": 100, "resize_factor": 1.2} | settings
+        )
+        assert store.search(axis(2)[None], 1) == [[("c2", 1.0)]]
+        store.upsert([row("c2", 2)])
+        store.close()
 
 
 def test_the_collection_says_what_it_is_and_its_rows_what_they_are(place: StorePlace) -> None:
@@ -166,12 +191,6 @@ def test_a_url_that_is_none_of_a_server_is_a_config_error(place: StorePlace, url
         open_store(place, url=url)
 
 
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
-
-
 def test_a_server_that_does_not_answer_is_a_store_error_that_names_it(place: StorePlace) -> None:
     url = f"http://127.0.0.1:{free_port()}"
     with pytest.raises(StoreError, match=f"Check that a Chroma server runs at {url}"):
@@ -180,25 +199,8 @@ def test_a_server_that_does_not_answer_is_a_store_error_that_names_it(place: Sto
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[str]:
-    """A real Chroma server on a free port."""
-    port = free_port()
-    program = Path(sys.executable).with_name("chroma")
-    command = [str(program), "run", "--path", str(tmp_path / "server"), "--host", "127.0.0.1", "--port", str(port)]
-    with (tmp_path / "server.log").open("wb") as log:
-        process = subprocess.Popen(command, stdout=log, stderr=log)
-    try:
-        deadline = time.monotonic() + 60
-        while True:
-            with socket.socket() as probe:
-                if probe.connect_ex(("127.0.0.1", port)) == 0:
-                    break
-            assert process.poll() is None, (tmp_path / "server.log").read_text()
-            assert time.monotonic() < deadline, "the Chroma server did not start within a minute"
-            time.sleep(0.1)
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        process.terminate()
-        process.wait(timeout=20)
+    with chroma_server(tmp_path / "server") as url:
+        yield url
 
 
 def test_on_a_server_a_collection_works_as_in_a_folder(place: StorePlace, server: str) -> None:
@@ -221,3 +223,40 @@ def test_on_a_server_a_collection_works_as_in_a_folder(place: StorePlace, server
     with pytest.raises(IndexMismatchError):
         open_store(replace(place, fingerprint="embedder-b"), url=server)
     assert not place.folder.exists()
+
+
+def test_on_a_server_settings_are_changed_as_in_a_folder(place: StorePlace, server: str) -> None:
+    open_store(place, url=server).close()
+    store = open_store(place, url=server, **OTHER_SETTINGS)
+    assert index_settings(store).items() >= OTHER_SETTINGS.items()
+    store.close()
+
+
+def test_on_a_server_each_generation_has_a_collection_of_its_own_that_can_be_dropped(
+    place: StorePlace, server: str
+) -> None:
+    options = Options(url=server)
+    first, second = open_store(place, url=server), open_store(replace(place, generation=2), url=server)
+    first.upsert([row("a", 0)])
+    second.upsert([row("b", 0), row("c", 1)])
+    assert (first.count(), second.count()) == (1, 2)
+    drop(options, place.slug, 1)
+    drop(options, place.slug, 1)
+    assert [collection.name for collection in second._client.list_collections()] == [f"{place.slug}-g2"]
+    assert second.count() == 2
+    with pytest.raises(StoreError, match="could not be read"):
+        first.count()
+    first.close()
+    second.close()
+
+
+def test_a_generation_cannot_be_dropped_from_a_server_that_does_not_answer() -> None:
+    url = f"http://127.0.0.1:{free_port()}"
+    with pytest.raises(StoreError, match=f"'notes-g1' at {url} could not be deleted"):
+        drop(Options(url=url), "notes", 1)
+
+
+def test_dropping_a_generation_of_a_folder_leaves_the_folder_to_the_caller(place: StorePlace) -> None:
+    open_store(place).close()
+    drop(Options(), place.slug, 1)
+    assert (place.folder / "chroma.sqlite3").exists()

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
 
 import kb
-from kb.components import CountsTokens, Message, Parts, StorePlace, build_component, component_module
+from kb.components import CountsTokens, Message, Parts, StorePlace, _to_install, build_component, component_module
 from kb.errors import ConfigError
 from kb.settings import component_names
 
@@ -54,7 +55,13 @@ def test_a_package_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatc
         component_module("store", "chroma")
     assert "[store] use = 'chroma'" in str(caught.value)
     assert "'chromadb'" in str(caught.value)
-    assert "pip install" in str(caught.value)
+    assert str(caught.value).endswith("which is not installed: pip install chromadb")
+
+
+def test_a_module_whose_package_has_another_name_is_not_told_by_its_own() -> None:
+    for module in ("docx", "dotenv", "yaml"):
+        (package,) = packages_distributions()[module]
+        assert _to_install("none", f"{module}.part") == package.lower()
 
 
 def test_a_part_of_kb_that_is_missing_is_no_matter_of_installing(monkeypatch: pytest.MonkeyPatch) -> None:

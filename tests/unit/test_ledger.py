@@ -64,6 +64,23 @@ def test_an_empty_file_is_brought_to_the_newest_version(tmp_path: Path) -> None:
     connection.close()
 
 
+def test_a_ledger_of_the_first_version_gets_the_texts_of_its_chunks(tmp_path: Path) -> None:
+    with Ledger(tmp_path) as ledger:
+        ledger.begin_generation("embedder-a", 3)
+        put(ledger, "a", ["one", "二", "🦜"])
+        put(ledger, "b", ["one"])
+        before = list(ledger.all_chunks(1))
+    with sqlite3.connect(tmp_path / LEDGER_FILE) as connection:
+        connection.execute("DROP TABLE chunk_texts")
+        connection.execute("PRAGMA user_version = 1")
+    connection.close()
+    with pytest.raises(LedgerError, match="Run an ingest once"):
+        Ledger(tmp_path, read_only=True)
+    with Ledger(tmp_path) as ledger:
+        assert list(ledger.all_chunks(1)) == before
+        assert [live.chunk.text for live in before] == ["one", "二", "🦜", "one"]
+
+
 def test_opening_again_keeps_what_was_written(tmp_path: Path) -> None:
     with Ledger(tmp_path) as ledger:
         ledger.set_root(tmp_path / "documents")
@@ -263,6 +280,31 @@ def test_a_document_that_shrinks_from_10_chunks_to_4_keeps_exactly_4(ledger: Led
     assert [live.chunk.text for live in ledger.all_chunks(1)] == ["w0", "w2", "new", "w4"]
 
 
+def test_chunks_are_read_without_the_texts_of_their_documents(ledger: Ledger) -> None:
+    put(ledger, "a", ["one", "two"])
+    before = list(ledger.all_chunks(1))
+    with ledger.transaction():
+        ledger._connection.execute("UPDATE documents SET text = x'00'")  # which cannot be unpacked
+    assert list(ledger.all_chunks(1)) == before
+
+
+def test_a_text_goes_with_its_chunk(ledger: Ledger) -> None:
+    def texts() -> set[tuple[int, str]]:
+        return set(ledger._connection.execute("SELECT generation, chunk_id FROM chunk_texts"))
+
+    put(ledger, "a", ["one", "two", "three"])
+    put(ledger, "b", ["four"])
+    put(ledger, "a", ["three", "five"])
+    assert texts() == {(1, "a/three"), (1, "a/five"), (1, "b/four")}
+    ledger.remove_documents(1, ["a"])
+    assert texts() == {(1, "b/four")}
+    ledger.complete_generation(1)
+    second = ledger.begin_generation("embedder-b", 3).number
+    put(ledger, "b", ["six"], second)
+    ledger.complete_generation(second)
+    assert texts() == {(second, "b/six")}
+
+
 def test_a_source_that_fails_keeps_its_document_searchable(ledger: Ledger) -> None:
     put(ledger, "a", ["x"])
     failed = SourceRow("a", "a.md", 5, 18, "other", "failed", reason="password", pipeline="p1")
@@ -348,6 +390,20 @@ def test_a_chunk_that_comes_back_after_a_crash_in_its_removal_is_written_again(l
     for document_id, word in (("a", "x"), ("b", "y")):
         source, _, chunks = a_document(document_id, [word])
         assert ledger.needing_upsert(1, source.path, chunks) == chunks
+
+
+def test_a_row_counts_as_written_when_its_write_was_acknowledged_and_while_its_chunk_is_live(ledger: Ledger) -> None:
+    assert not ledger.has_chunks(1)
+    ledger.mark_dirty(1, ["a/one", "a/two"])
+    assert ledger.written_rows(1) == 0
+    put(ledger, "a", ["one", "two", "three"])
+    assert (ledger.has_chunks(1), ledger.written_rows(1)) == (True, 3)
+    assert ledger.live_ids(1) == {"a/one", "a/two", "a/three"}
+    revision = ledger.revision()
+    put(ledger, "a", ["one"])
+    assert ledger.written_rows(1) == 1
+    assert ledger.revision() > revision, "who counted the rows before sees that it has to count again"
+    assert ledger.written_rows(2) == 0
 
 
 def test_after_the_store_was_lost_every_live_chunk_is_unsynced_with_its_vectors_key(ledger: Ledger) -> None:

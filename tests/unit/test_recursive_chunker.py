@@ -14,7 +14,7 @@ import pytest
 
 from kb.chunking._spans import Budget
 from kb.chunking.recursive import Options, RecursiveChunker, build
-from kb.components import Parts
+from kb.components import Parts, build_component
 from kb.errors import ConfigError
 from kb.records import Block, BlockKind, Chunk, Document, Heading, Page
 
@@ -423,3 +423,19 @@ def test_the_fingerprint_names_what_shapes_the_chunks() -> None:
         {"header_tokens": 9},
     ]
     assert len({build(Options(**way), lent(512)).fingerprint for way in ways}) == len(ways)
+
+
+def test_the_fingerprint_names_the_vocabulary_of_an_embedder_that_has_more_than_one() -> None:
+    def fingerprint(**more: Any) -> str:
+        parts = Parts(embedder=SimpleNamespace(**vars(embedder(512)), **more), count_tokens=cast(Any, tokens))
+        return build(Options(), parts).fingerprint
+
+    assert fingerprint() == build(Options(), lent(512)).fingerprint
+    assert len({fingerprint(), fingerprint(counts_by="bytes"), fingerprint(counts_by="cl100k_base")}) == 3
+
+
+def test_the_fingerprint_of_chunks_for_a_service_says_what_counts_its_tokens() -> None:
+    options = {"vocabulary": "bytes", "dimensions": 8}
+    service = build_component("embedding", "openai", options, Parts(secret={"OPENAI_API_KEY": "none"}.get))
+    parts = Parts(embedder=service, count_tokens=service.count_tokens)
+    assert build(Options(), parts).fingerprint.endswith(f" for {service.fingerprint} counted by bytes")

@@ -1,0 +1,45 @@
+"""What goes into a call of Chroma and what comes out of it; in a file of its own, which needs no Chroma."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from kb.errors import KbError, StoreError
+from kb.store._rows import as_similarity
+
+
+def where_clause(conditions: Mapping[str, str | int]) -> dict[str, Any] | None:
+    """Conditions as Chroma writes them; None when there are none."""
+    single = [{key: {"$eq": value}} for key, value in conditions.items()]
+    if len(single) < 2:
+        return single[0] if single else None
+    return {"$and": single}
+
+
+def ranked(ids: Sequence[str], distances: Sequence[float]) -> list[tuple[str, float]]:
+    """Ids with similarities, falling, ties by id."""
+    similarities = as_similarity(np.asarray(distances, dtype=np.float64))
+    pairs = zip(ids, map(float, similarities), strict=True)
+    return sorted(pairs, key=lambda pair: (-pair[1], pair[0]))
+
+
+@contextmanager
+def translated(failure: str, advice: str = "") -> Iterator[None]:
+    """Turn whatever Chroma raises into a StoreError; it raises a dozen types, also of its parts."""
+    try:
+        yield
+    except KbError:
+        raise
+    except BaseException as error:
+        if not isinstance(error, Exception) and not _is_panic(error):
+            raise
+        raise StoreError(f"{failure}: {str(error) or type(error).__name__}. {advice}".rstrip()) from error
+
+
+def _is_panic(error: BaseException) -> bool:
+    # The class cannot be imported; pyo3 makes it for each extension module.
+    return type(error).__name__ == "PanicException"
