@@ -15,7 +15,6 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 
@@ -271,6 +270,8 @@ def component_module(kind: str, name: str) -> Any:
 
 def _to_install(component: str, module: str) -> str:
     """What pip calls it: kb's extra for the component when it has one, else the missing package itself."""
+    from importlib.metadata import PackageNotFoundError, metadata
+
     try:
         extras = metadata("kb").get_all("Provides-Extra") or []
     except PackageNotFoundError:  # run from a folder, without being installed

@@ -22,7 +22,7 @@ from kb.generation._units import Unit, plain, row_as_text, units
 from kb.prompts import not_found_text, question_language
 from kb.records import Generated, Hit
 from kb.settings import ComponentOptions
-from kb.words import content_terms, has_cjk, is_cjk
+from kb.words import content_terms, has_cjk, script
 
 # How much the three signals count. Similarity says most; words catch names, codes and numbers.
 _WORD_WEIGHT = 0.35
@@ -33,35 +33,24 @@ _FORM_BONUS = 0.12
 _EMBEDDED_UNITS = 24
 
 
-# When is the best sentence no answer? Its score (without the bonus for its form) must reach `min_score`, and how much
-# more or less depends on the question. All were chosen on the development questions (tests/golden/development.toml)
-# so that about the same share of answerable questions is declined whatever they are like; docs/retrieval.md has the
-# figures.
-# - A question whose words stand in the best chunks speaks of what the base speaks of: its answer would hold some of
-#   them. In other words, or in another language, only similarity is left to score. Of Chinese and Japanese, which have
-#   bigrams for words, a smaller share is known.
-_KNOWN_WORDS_NEED = 0.15
-_KNOWN_SHARE = 0.2
-_KNOWN_SHARE_UNSPACED = 0.1
-_COVERING_HITS = 2
-# - A question about a thing whose name was not found is likely about something else; a story may name it by the way.
-_UNKNOWN_NAME_NEEDS = 0.15
-# - A long question tells a story, and its answer repeats little of it: the scores of answerable development questions
-#   fall by 0.13 when the length grows e-fold, those of unanswerable ones don't. XQuAD's questions, which are long only
-#   because they repeat more of their passage, show no such fall: this holds for people who tell what happened to them.
-_LENGTH_NEEDS_LESS = 0.15
-# Lengths are in Latin letters; the usual one needs `min_score` itself.
-_USUAL_LENGTH = 50
-_LETTERS_OF_HAN = 2
-_KANA = re.compile(r"[\u3040-\u30ff]")
-
-
 class Options(ComponentOptions):
-    """How much is quoted, and when nothing is."""
+    """How much is quoted."""
 
     max_sentences: int = Field(4, ge=1, le=20)
     closeness: float = Field(0.7, gt=0, le=1)
-    min_score: float = Field(0.42, ge=0)
+    min_score: float = Field(0.54, ge=0)
+    min_score_chinese: float = Field(0.70, ge=0)
+    min_score_japanese: float = Field(0.58, ge=0)
+
+
+# A question whose words the base knows must find them together: when at least this share of its word weight stands in
+# one of the best chunks, and yet no unit scores well, the base speaks of the matter and does not answer. A question in
+# other words, or in another language, can be judged by similarity alone, which the cutoff has done. Chinese and
+# Japanese have bigrams for words: a smaller share of them is known, and scores run higher. All were chosen on the
+# development questions (tests/golden/development.toml); docs/retrieval.md has the figures.
+_KNOWN_SHARE = 0.2
+_KNOWN_SHARE_UNSPACED = 0.1
+_COVERING_HITS = 2
 
 
 def _known(question: str, hits: Sequence[Hit]) -> bool:
@@ -70,19 +59,10 @@ def _known(question: str, hits: Sequence[Hit]) -> bool:
     return any((hit.coverage or 0.0) >= share for hit in hits[:_COVERING_HITS])
 
 
-def _length(question: str) -> int:
-    """How much a question says, in Latin letters: a Han character says as much as two, a kana as one."""
-    letters = "".join(question.split())
-    return sum(_LETTERS_OF_HAN if is_cjk(c) and not _KANA.match(c) else 1 for c in letters)
-
-
 @dataclass(frozen=True, slots=True)
 class _Scored:
     unit: Unit
     score: float
-    """With the bonus for its form: what units are ranked by."""
-    plain_score: float
-    """Without it: what is judged, so that a number alone makes no answer."""
     has_form: bool
     """Whether it has the form that the question asks for."""
 
@@ -102,7 +82,7 @@ class ExtractiveGenerator:
         reason = self._why_not(question, hits, scored)
         if reason is not None:
             return Generated(not_found_text(question_language(question)), answered=False, notes=reason)
-        chosen = self._chosen(scored)
+        chosen = self._chosen(question, scored)
         lines = [f"{_as_text(unit)} [{unit.number}]" for unit in chosen]
         return Generated(_joined(lines, chosen), True, tuple(q for unit in chosen for q in unit.quotes))
 
@@ -118,24 +98,21 @@ class ExtractiveGenerator:
         """Why nothing of this is an answer, as notes; None when something is."""
         if not scored:
             return ()
-        if not self._options.min_score:
-            return None
-        of_form = [s.plain_score for s in scored if s.has_form]
-        if not of_form:
-            return ("nothing that was found has the form that is asked for: a number, a time, a sum …",)
+        least = self._least_score(question)
         names = unknown_names(question, (hit.chunk.embedded_text for hit in hits))
-        needed = self._needed(question, hits) + (_UNKNOWN_NAME_NEEDS if names else 0.0)
-        best = max(of_form)
-        if best >= needed:
+        if names and least:
+            return (f"what was found does not name {', '.join(names)}",)
+        if not _known(question, hits):
             return None
-        reason = f"no sentence found answers well enough (best score {best:.2f}, needed {needed:.2f})"
-        return (f"{reason}; nothing found names {', '.join(names)}" if names else reason,)
+        best = max((s.score for s in scored if s.has_form), default=0.0)
+        if best >= least:
+            return None
+        return (f"no sentence found answers well enough (best score {best:.2f}, needed {least:.2f})",)
 
-    def _needed(self, question: str, hits: Sequence[Hit]) -> float:
-        """The score that an answer to `question` should reach."""
-        longer = math.log(max(_length(question), 1) / _USUAL_LENGTH)
-        known = _KNOWN_WORDS_NEED if _known(question, hits) else 0.0
-        return self._options.min_score + known - _LENGTH_NEEDS_LESS * longer
+    def _least_score(self, question: str) -> float:
+        options = self._options
+        scores = {"han": options.min_score_chinese, "japanese": options.min_score_japanese}
+        return scores.get(script(question), options.min_score)
 
     def _scored(self, question: str, hits: Sequence[Hit]) -> list[_Scored]:
         """Units with their scores; those that are certainly behind are left out."""
@@ -152,7 +129,7 @@ class ExtractiveGenerator:
         for i, similarity in zip(likely, similarities, strict=True):
             has_form = form is None or form.search(f"{found[i].context} {found[i].text}") is not None
             score = float(similarity) + _WORD_WEIGHT * words[i] + _CHUNK_WEIGHT * near[i]
-            result.append(_Scored(found[i], score + (_FORM_BONUS if form and has_form else 0.0), score, has_form))
+            result.append(_Scored(found[i], score + (_FORM_BONUS if form and has_form else 0.0), has_form))
         return result
 
     def _embedded(self, unit: Unit) -> str:
@@ -162,13 +139,14 @@ class ExtractiveGenerator:
         # Four characters are never more tokens than the model takes for a text of its own limit.
         return text[: self._embedder.max_tokens // 2] if has_cjk(text) else text[: self._embedder.max_tokens * 2]
 
-    def _chosen(self, scored: list[_Scored]) -> list[Unit]:
-        """The best units that come close to the best one, in reading order."""
+    def _chosen(self, question: str, scored: list[_Scored]) -> list[Unit]:
+        """The best units that come close to the best one: the question's script first, then in reading order."""
         floor = self._options.closeness * max(s.score for s in scored)
         ranked = sorted(scored, key=lambda s: (-s.score, s.unit.number, s.unit.start))
         chosen = [s.unit for s in ranked[: self._options.max_sentences] if s.score >= floor]
         first_seen = {number: i for i, number in reversed(list(enumerate(unit.number for unit in chosen)))}
-        return sorted(chosen, key=lambda u: (first_seen[u.number], u.start))
+        own = script(question)
+        return sorted(chosen, key=lambda u: (script(u.text) != own, first_seen[u.number], u.start))
 
 
 def _word_scores(question: str, found: Sequence[Unit]) -> list[float]:

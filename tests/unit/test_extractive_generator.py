@@ -92,51 +92,17 @@ def test_no_hits_are_no_answer() -> None:
     assert (generated.answered, generated.quotes) == (False, ())
 
 
-def test_a_question_is_declined_when_no_sentence_scores_enough() -> None:
-    hits = [hit("The office opens at nine.")]
-    generated = generator(min_score=0.9).generate(
-        "Is there parking for the bicycles of our guests at the office?", hits
-    )
+def test_a_question_whose_words_are_known_is_declined_when_no_sentence_answers_it() -> None:
+    hits = [hit("The office opens at nine.", coverage=0.4)]
+    generated = generator(min_score=0.9).generate("Is there parking at the office?", hits)
     assert not generated.answered
-    assert "needed 0.88" in generated.notes[0]  # 58 letters without spaces: 0.9 - 0.15 × ln(58 / 50)
+    assert "needed 0.90" in generated.notes[0]
     assert generator(min_score=0.9).generate("The office opens at nine?", hits).answered
 
 
-def needed(question: str, *, coverage: float | None = None) -> float:
-    """The score that the note of a declined question names."""
-    generated = generator(min_score=9).generate(question, [hit("The office opens at nine.", coverage=coverage)])
-    return float(generated.notes[0].rpartition("needed ")[2][:4])
-
-
-def test_more_is_asked_of_a_question_whose_words_were_found() -> None:
-    question = "Is there parking at the office?"
-    assert needed(question, coverage=0.4) == pytest.approx(needed(question, coverage=0.1) + 0.15, abs=0.011)
-    assert needed("办公室有停车场吗？", coverage=0.1) == pytest.approx(needed("办公室有停车场吗？") + 0.15, abs=0.011)
-
-
-@pytest.mark.parametrize(
-    ("short", "long"),
-    [
-        ("May I park here?", "I come by car on Monday and carry a heavy box for the meeting. May I park here?"),
-        ("可以停车吗？", "我星期一开车过来，还要搬一个很重的箱子去开会，可以停车吗？"),
-        ("駐車できますか？", "月曜日に車で伺い、会議のために重い箱を運ぶ予定です。駐車できますか？"),
-    ],
-)
-def test_less_is_asked_of_a_long_question_in_every_script(short: str, long: str) -> None:
-    assert needed(long) < needed(short)
-
-
-def test_a_question_for_a_time_is_declined_when_nothing_found_tells_one() -> None:
-    generated = generator().generate("How long is the link valid?", [hit("The link is valid for all of you.")])
-    assert not generated.answered
-    assert "form" in generated.notes[0]
-
-
-def test_a_number_alone_makes_no_answer() -> None:
-    hits = [hit("A refund takes five days.")]
-    question = "How many days of parental leave are there?"
-    best = float(generator(min_score=9).generate(question, hits).notes[0].partition("best score ")[2][:4])
-    assert best < max(scored.score for scored in generator()._scored(question, hits))
+def test_a_question_in_other_words_is_left_to_the_cutoff() -> None:
+    hits = [hit("The office opens at nine.", coverage=0.1)]
+    assert generator(min_score=0.9).generate("When may I come in?", hits).answered
 
 
 def test_nothing_is_declined_without_a_least_score() -> None:
@@ -204,11 +170,10 @@ def test_names_that_nothing_found_holds_are_told(question: str, names: tuple[str
     assert unknown_names(question, ["An API key opens the api."]) == names
 
 
-def test_more_is_asked_of_a_question_about_a_thing_that_nothing_found_names() -> None:
-    generated = generator(min_score=9).generate("Is there a Shopify plugin?", [hit("There is a plugin for shops.")])
+def test_a_question_about_a_thing_that_is_not_named_anywhere_is_declined() -> None:
+    generated = generator().generate("Is there a Shopify plugin?", [hit("There is a plugin for web shops.")])
     assert not generated.answered
-    assert generated.notes[0].endswith("nothing found names Shopify")
-    assert needed("Is there a Shopify plugin?") == pytest.approx(needed("Is there a shopify plugin?") + 0.15, abs=0.011)
+    assert "Shopify" in generated.notes[0]
 
 
 def test_an_embedder_is_needed() -> None:
