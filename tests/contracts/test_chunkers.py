@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from tests.contracts._counting import COUNTERS, OVERHEAD, parts
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kb.components import Chunker, build_component, component_module
 from kb.records import Block, Chunk, Document, Heading, Page
 from kb.settings import ComponentOptions, component_names
+from tests.contracts._counting import COUNTERS, OVERHEAD, parts
 
 NAMES = component_names("chunking")
 each_chunker = pytest.mark.parametrize("name", NAMES)
