@@ -149,7 +149,6 @@ def test_the_page_on_retrieval_gives_the_constants_of_the_code() -> None:
     assert terms in text.replace("> ", "")
     known = f"{extractive._KNOWN_SHARE} of the question's words (by their weight; {extractive._KNOWN_SHARE_UNSPACED} in"
     assert f"One of the first {extractive._COVERING_HITS} hits holds at least {known} Chinese and Japanese" in text
-    assert f"scores at least {extractive._OWN_LANGUAGE} of the best of all" in text
     quoted = extractive.Options()
     assert f"up to {NUMERALS[quoted.max_sentences - 1]} more that score at least {quoted.closeness} of it" in text
 
