@@ -41,7 +41,9 @@ class Answerer:
         if generated.answered:
             text = "".join(markers.passed)
             citations, more = resolve(text, result.hits, generated.quotes)
-            citations = tuple(map(self._placed, citations, self._document_ids(citations, result)))
+            ids = self._document_ids(citations, result)
+            documents = {document_id: self.document(document_id) for document_id in dict.fromkeys(ids)}
+            citations = tuple(_placed(citation, documents[i]) for citation, i in zip(citations, ids, strict=True))
             removed = (removed_note(markers.removed),) if markers.removed else ()
             notes = tuple(dict.fromkeys((*notes, *removed, *more)))
         yield AnswerReady(
@@ -83,15 +85,15 @@ class Answerer:
         of_chunk = {hit.chunk.id: hit.chunk.document_id for hit in result.hits}
         return [of_chunk[citation.chunk_id] for citation in citations]
 
-    def _placed(self, citation: Citation, document_id: str) -> Citation:
-        """The citation with the page and the heading of its quote, which may lie behind its chunk's first ones."""
-        document = self.document(document_id)
-        if document is None or document.text[citation.start : citation.end] != citation.quote:
-            return citation  # an ingest has replaced it a moment ago; the place of its chunk still holds
-        page = bisect_right(document.pages, citation.start, key=lambda p: p.start) - 1
-        heading = bisect_right(document.headings, citation.start, key=lambda h: h.start) - 1
-        return replace(
-            citation,
-            page=document.pages[page].number if page >= 0 else None,
-            heading=document.headings[heading].text if heading >= 0 else None,
-        )
+
+def _placed(citation: Citation, document: Document | None) -> Citation:
+    """The citation with the page and the heading of its quote, which may lie behind its chunk's first ones."""
+    if document is None or document.text[citation.start : citation.end] != citation.quote:
+        return citation  # an ingest has replaced it a moment ago; the place of its chunk still holds
+    page = bisect_right(document.pages, citation.start, key=lambda p: p.start) - 1
+    heading = bisect_right(document.headings, citation.start, key=lambda h: h.start) - 1
+    return replace(
+        citation,
+        page=document.pages[page].number if page >= 0 else None,
+        heading=document.headings[heading].text if heading >= 0 else None,
+    )

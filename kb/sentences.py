@@ -97,11 +97,6 @@ def sentence_spans(text: str) -> list[Span]:
     return spans
 
 
-def sentences(text: str) -> list[str]:
-    """The sentences of `text` themselves, in order."""
-    return [text[start:end] for start, end in sentence_spans(text)]
-
-
 def _add(spans: list[Span], text: str, start: int, end: int) -> None:
     piece = text[start:end]
     left = len(piece) - len(piece.lstrip())

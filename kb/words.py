@@ -41,11 +41,6 @@ _CJK_GRAMMAR = """
 _CJK_STOP = frozenset(_CJK_GRAMMAR.split())
 
 
-def is_cjk(character: str) -> bool:
-    """Whether a character is Han, hiragana or katakana."""
-    return _CJK.match(character) is not None
-
-
 def has_cjk(text: str) -> bool:
     """Whether a text holds any Han, hiragana or katakana."""
     return _CJK.search(text) is not None
