@@ -20,6 +20,7 @@ from pipelines import evaluate as command
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = ROOT / "knowledge_base"
 FILE = ROOT / "tests" / "golden" / "questions.toml"
+OFF_TOPIC = FILE.with_name("off_topic.toml")
 QUESTIONS = load_questions(FILE)
 
 # Floors: what no change may fall below. Behind each stands what we aim for.
@@ -30,6 +31,7 @@ LEAST_RIGHT = 0.65  # 0.80, in every language
 # embedded model's similarities don't give it.
 LEAST_UNANSWERABLE_DECLINED = 0.30
 MOST_ANSWERABLE_DECLINED = 0.15  # 0.05
+LEAST_OFF_TOPIC_DECLINED = 0.90
 
 
 @pytest.fixture(scope="module")
@@ -38,8 +40,8 @@ def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def result(data_dir: Path) -> Iterator[GoldenResult]:
-    """All questions asked once; no config.toml, .env or KB_ variable changes the default."""
+def base(data_dir: Path) -> Iterator[KnowledgeBase]:
+    """The sample documents, ingested; no config.toml, .env or KB_ variable changes the default."""
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(data_dir)
         forget_variables(patch)
@@ -47,7 +49,13 @@ def result(data_dir: Path) -> Iterator[GoldenResult]:
     with base:
         report = base.ingest()
         assert (report.failed, report.skipped) == (0, 0), report.problems
-        yield evaluate(base, QUESTIONS)
+        yield base
+
+
+@pytest.fixture(scope="module")
+def result(base: KnowledgeBase) -> GoldenResult:
+    """All questions asked once."""
+    return evaluate(base, QUESTIONS)
 
 
 def forget_variables(patch: pytest.MonkeyPatch) -> None:
@@ -105,6 +113,11 @@ def test_questions_without_an_answer_are_declined_and_others_are_not(result: Gol
     shares = result.figures().shares
     assert (shares["unanswerable_declined"] or 0) >= LEAST_UNANSWERABLE_DECLINED
     assert (1 if shares["answerable_declined"] is None else shares["answerable_declined"]) <= MOST_ANSWERABLE_DECLINED
+
+
+def test_questions_on_other_matters_are_declined(base: KnowledgeBase) -> None:
+    shares = evaluate(base, load_questions(OFF_TOPIC)).figures().shares
+    assert (shares["unanswerable_declined"] or 0) >= LEAST_OFF_TOPIC_DECLINED
 
 
 def test_every_citation_leads_to_its_quote_on_its_page_and_under_its_heading(result: GoldenResult) -> None:
