@@ -53,6 +53,15 @@ class Chunker(Protocol):
         ...
 
 
+@runtime_checkable
+class NotesCuts(Protocol):
+    """A chunker that may have to cut otherwise than its options say."""
+
+    def chunk_with_notes(self, document: Document) -> tuple[tuple[Chunk, ...], tuple[str, ...]]:
+        """As `chunk`, and what the report should say of it, in the same words for the same cause."""
+        ...
+
+
 class Embedder(Protocol):
     """Turns text into vectors of unit length."""
 
@@ -87,6 +96,18 @@ class CountsTokens(Protocol):
 
     token_overhead: int
     """Tokens that are added to every text: prefix and special tokens."""
+
+
+@runtime_checkable
+class CountsWords(Protocol):
+    """An embedder whose tokens never reach over white space: a text has as many as its words together."""
+
+    def count_words(self, words: Sequence[str]) -> Sequence[int]:
+        """Count the tokens of each of `words`, which hold no space, tab, line break or ideographic space.
+
+        The sum over the words of a text is what `count_tokens` gives for it.
+        """
+        ...
 
 
 @runtime_checkable

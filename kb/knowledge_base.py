@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from threading import RLock
 from types import TracebackType
@@ -13,18 +13,9 @@ from typing import TYPE_CHECKING, Any, Self
 
 from kb.answering import Answerer
 from kb.background import SAMPLE_CHUNKS, Background
-from kb.components import (
-    AnswerGenerator,
-    Chat,
-    Chunker,
-    CountsTokens,
-    Embedder,
-    Parts,
-    Reranker,
-    Store,
-    build_component,
-)
+from kb.components import AnswerGenerator, Chat, Chunker, Embedder, Parts, Reranker, Store, build_component
 from kb.errors import ConfigError, IndexMismatchError, NothingIngestedError
+from kb.ingest.remembering import RememberingEmbedder
 from kb.ledger.ledger import Ledger, file_identity, nothing_ingested
 from kb.ledger.names import collection_slug
 from kb.ledger.schema import LEDGER_FILE
@@ -124,19 +115,19 @@ class KnowledgeBase:
         Raises:
             KbError: see `kb.ingest.run.run`; what was done by then is kept.
         """
+        from kb.ingest.reading import open_reading, pipelines
         from kb.ingest.run import Job, run
 
-        load, pipelines = self._loading()
         return run(
             Job(
                 root=(Path(folder) if folder is not None else self.settings.documents_dir).expanduser().absolute(),
                 data_dir=self.settings.data_dir,
                 folder=self.folder,
                 collection=self.settings.collection,
-                embedder=self.embedder,
-                chunker=self._chunker,
-                load=load,
-                pipelines=pipelines,
+                lent=self.lent_embedder,
+                chunker=self.chunker,
+                open_reading=partial(open_reading, self.settings.loading),
+                pipelines=pipelines(self.settings.loading, self.chunker.fingerprint),
                 store=self._store,
                 limits=self.settings.ingest,
                 rebuild=rebuild,
@@ -240,14 +231,18 @@ class KnowledgeBase:
         return embedder
 
     @cached_property
-    def _chunker(self) -> Chunker:
-        embedder = self.embedder
-        if not isinstance(embedder, CountsTokens):
-            raise ConfigError(f"the embedder {embedder.name} cannot count tokens, so chunks cannot be sized for it")
+    def chunker(self) -> Chunker:
+        """The configured chunker, sized for the embedder."""
+        lent = self.lent_embedder
         chunker: Chunker = self._component(
-            "chunking", self.settings.chunking, embedder=embedder, count_tokens=embedder.count_tokens
+            "chunking", self.settings.chunking, embedder=lent, count_tokens=lent.count_tokens
         )
         return chunker
+
+    @cached_property
+    def lent_embedder(self) -> RememberingEmbedder:
+        """The embedder as the chunker has it."""
+        return RememberingEmbedder(self.embedder)
 
     @cached_property
     def _reranker(self) -> Reranker:
@@ -269,23 +264,6 @@ class KnowledgeBase:
     def _component(self, kind: str, section: Any, **lent: Any) -> Any:
         parts = Parts(secret=self._origins.secret, quiet=self._quiet, **lent)
         return build_component(kind, section.use, section.options(section.use), parts)
-
-    def _loading(self) -> tuple[Any, dict[str, str]]:
-        """How files are read, and the fingerprint of reading and cutting by suffix."""
-        from kb.loading import load_document, loader_fingerprint, loader_suffixes
-
-        section = self.settings.loading
-        options = {name: section.options(name) for name in set(loader_suffixes().values())}
-        most = int(section.max_file_megabytes * 1024 * 1024)
-        pipelines = {
-            suffix: f"{loader_fingerprint(name, options[name])} {self._chunker.fingerprint}"
-            for suffix, name in loader_suffixes().items()
-        }
-
-        def load(file: Any) -> Any:
-            return load_document(file.path, file.relative, options=options, max_bytes=most)
-
-        return load, pipelines
 
     # ── one generation, opened ──
 

@@ -62,6 +62,11 @@ class LoadingSection(ComponentSection):
 
     kind: ClassVar[str] = "loading"
     max_file_megabytes: float = Field(100.0, gt=0)
+    isolated: bool = True
+    workers: int = Field(0, ge=0, le=64)
+    max_seconds: float = Field(120.0, gt=0)
+    max_memory_megabytes: float = Field(1024.0, ge=100)
+    max_text_megabytes: float = Field(50.0, gt=0)
 
 
 class ChunkingSection(ComponentSection):

@@ -6,17 +6,21 @@ Exit status: 0 done, 1 done but a file failed, 2 could not run, 70 what nobody f
 from __future__ import annotations
 
 import argparse
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kb import command
 
 if TYPE_CHECKING:
-    from kb.ingest.report import IngestReport
+    from kb.ingest.report import IngestReport, Problem
 
 DONE, FILE_FAILED = 0, 1
 
 # Skipped files are listed up to this number; the JSON report has all of them.
 _LISTED = 20
+# Warnings of the same words are listed for so many files; of more, the first stands for all.
+_ALIKE = 3
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -74,10 +78,22 @@ def _say_problems(report: IngestReport, *, quiet: bool) -> None:
     """One line for each, those that lost something first."""
     skipped = [problem for problem in report.problems if problem.status == "skipped"]
     others = [problem for problem in report.problems if problem.status != "skipped"]
-    for problem in (*others, *(() if quiet else skipped[:_LISTED])):
-        command.say(f"{problem.status}: {problem.path}: {problem.reason}")
+    for line in _lines([*others, *(() if quiet else skipped[:_LISTED])]):
+        command.say(line)
     if not quiet and len(skipped) > _LISTED:
         command.say(f"skipped: {len(skipped) - _LISTED} more, all listed by --json")
+
+
+def _lines(problems: Sequence[Problem]) -> Iterator[str]:
+    """One line for each problem, but one for a warning that many files share: all are in the JSON report."""
+    files = Counter(problem.reason for problem in problems if problem.status == "warning")
+    for problem in problems:
+        number = files[problem.reason] if problem.status == "warning" else 1
+        if number > _ALIKE:
+            files[problem.reason] = 0
+            yield f"warning: {number:,} files, {problem.path} the first: {problem.reason}"
+        elif number:
+            yield f"{problem.status}: {problem.path}: {problem.reason}"
 
 
 def _in_words(report: IngestReport) -> str:

@@ -61,6 +61,22 @@ def pdf(
     return _file(objects, trailer)
 
 
+def endless_pdf() -> bytes:
+    """Write a PDF of 3 KB whose page draws a form that draws another ten times, and so on: 10,000,000,000 in all."""
+    objects = [
+        b"<</Type/Catalog/Pages 2 0 R>>",
+        b"<</Type/Pages/Count 1/Kids[3 0 R]>>",
+        b"<</Type/Page/Parent 2 0 R/MediaBox[0 0 9 9]/Contents 4 0 R/Resources<</XObject<</X 5 0 R>>>>>>",
+        b"<</Length 5>>stream\n/X Do\nendstream",
+    ]
+    for content in (*[b"/X Do " * 10] * 10, b"0 0 1 1 re f"):
+        objects.append(
+            b"<</Type/XObject/Subtype/Form/BBox[0 0 9 9]/Resources<</XObject<</X %d 0 R>>>>/Length %d>>stream\n%s"
+            b"\nendstream" % (len(objects) + 2, len(content), content)
+        )
+    return _file(objects, b"")
+
+
 def _shown(lines: Sequence[Line]) -> list[bytes]:
     shown = []
     below = TOP

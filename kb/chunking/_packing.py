@@ -1,10 +1,17 @@
-"""Take text apart just as far as needed, and pack the pieces into chunks at the best boundaries."""
+"""Take text apart just as far as needed, and cut it where its own words say.
+
+Of equally good boundaries, a hash of the text behind each decides: those are cut first from which the
+next one of lower hash is furthest, as long as parts are too large. So whether a boundary is cut
+depends on little more than a chunk's length of text around it. Where chunks are filled one after the
+other instead, each boundary depends on the one before, and an edit moves many.
+"""
 
 from __future__ import annotations
 
+import zlib
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 from kb.chunking._boundaries import (
@@ -12,23 +19,25 @@ from kb.chunking._boundaries import (
     CHARACTER,
     LINE,
     NEVER,
-    SENTENCE,
     block_cuts,
     cluster_edge,
     cuts,
     table_head_rows,
 )
+from kb.chunking._counting import SpanCounts
 from kb.chunking._spans import Span, trim
 from kb.records import Block
 
 # Running text has 1–5 characters a token. What is longer is not counted before it is taken apart;
-# should it fit after all, its parts are packed together again.
+# should it fit after all, its parts stay together.
 _SURELY_TOO_LONG = 6
-# A chunk that fills less than a quarter of its room is not closed when what follows can be cut,
-# and what is cut for it must have a quarter of the room.
+# What begins alike, as rows may, is cut where both sides have half of the room.
+_EVEN_SHARE = 2
+# A side of a quarter is never called small.
 _SMALL_SHARE = 4
-# Ways to even out the last two chunks that are tried, best first; each costs two counts.
-_EVEN_OUT_TRIES = 3
+# So many characters behind a boundary are hashed, few, so that most edits are elsewhere; where those are the
+# same, so many.
+_HASHED_FIRST, _HASHED_THEN = 16, 64
 
 
 class Unit(NamedTuple):
@@ -59,34 +68,43 @@ class Packer:
         self._room = room
         self._small = min(small, room // _SMALL_SHARE)
 
-    def tokens(self, text: str, start: int, end: int) -> int:
+    def tokens(self, text: str | SpanCounts, start: int, end: int) -> int:
         """The exact count of `text[start:end]`, or any number over the size when it is certainly larger."""
         if end - start > self._size * _SURELY_TOO_LONG:
             return self._size + 1
-        return self._count(text[start:end])
+        return self._count(text[start:end]) if isinstance(text, str) else text.tokens(start, end)
 
-    def pack(self, text: str, start: int, heading_end: int, end: int, blocks: Sequence[Block]) -> list[Span]:
+    def pack(
+        self, text: str | SpanCounts, start: int, heading_end: int, end: int, blocks: Sequence[Block]
+    ) -> list[Span]:
         """Cut `text[start:end]`, whose heading lines end at `heading_end`, into spans that fit.
 
         Args:
-            text: The document's text.
+            text: The document's text, or the counts of its spans.
             start: Where the section begins.
             heading_end: Where its heading lines end; `start` when it has none.
             end: Where it ends.
             blocks: All blocks of the document.
         """
-        stack = self._section_units(text, start, heading_end, end, blocks)[::-1]
-        chunks: list[list[Unit]] = []
+        counts = SpanCounts(text, self._count) if isinstance(text, str) else text
+        stack = [self._section_units(counts, start, heading_end, end, blocks)]
+        spans: list[Span] = []
         while stack:
-            chunks.append(self._next_chunk(text, stack))
-        self._even_out(text, chunks)
-        return [(chunk[0].start, chunk[-1].end) for chunk in chunks]
+            units = stack.pop()
+            parts = self._parts(counts, units)
+            if len(parts) == 1:
+                spans.append((units[0].start, units[-1].end))
+            else:
+                stack.extend(reversed(parts))
+        return spans
 
     # Text → units
 
-    def _section_units(self, text: str, start: int, heading_end: int, end: int, blocks: Sequence[Block]) -> list[Unit]:
+    def _section_units(
+        self, counts: SpanCounts, start: int, heading_end: int, end: int, blocks: Sequence[Block]
+    ) -> list[Unit]:
         """The heading, then paragraphs and blocks; what follows the heading stays with it."""
-        units = self._between(text, start, heading_end, [], BLANK_LINE, NEVER)
+        units = self._between(counts, start, heading_end, [], BLANK_LINE, NEVER)
         has_heading = bool(units) and units[0].tokens * 2 <= self._room
         if units and not has_heading:  # a heading of more than half a chunk is text like any other
             units[0] = units[0]._replace(finer=LINE)
@@ -94,29 +112,30 @@ class Packer:
         for block in blocks[bisect_right(blocks, at, key=lambda b: b.end) :]:
             if block.start >= end:
                 break
-            units += self._paragraphs(text, at, block.start)
+            units += self._paragraphs(counts, at, block.start)
             # A list or table stays with the line that announces it, when there is a choice.
-            announced = text[at : block.start].rstrip().endswith((":", "："))
+            announced = counts.text[at : block.start].rstrip().endswith((":", "："))
             at = max(at, block.start)
-            units += self._block(text, at, min(block.end, end), block, LINE if announced else BLANK_LINE)
+            units += self._block(counts, at, min(block.end, end), block, LINE if announced else BLANK_LINE)
             at = min(block.end, end)
-        units += self._paragraphs(text, at, end)
+        units += self._paragraphs(counts, at, end)
         if has_heading and len(units) > 1:
             units[1] = units[1]._replace(boundary=NEVER)
         return units
 
-    def _paragraphs(self, text: str, start: int, end: int) -> list[Unit]:
-        return self._between(text, start, end, cuts(text, start, end, BLANK_LINE), BLANK_LINE, LINE)
+    def _paragraphs(self, counts: SpanCounts, start: int, end: int) -> list[Unit]:
+        return self._between(counts, start, end, cuts(counts.text, start, end, BLANK_LINE), BLANK_LINE, LINE)
 
-    def _block(self, text: str, start: int, end: int, block: Block, boundary: int) -> list[Unit]:
+    def _block(self, counts: SpanCounts, start: int, end: int, block: Block, boundary: int) -> list[Unit]:
         """A block whole, or its rows, items or lines when it is too large."""
+        text = counts.text
         start, end = trim(text, start, end)
         if start == end:
             return []
-        tokens = self._count(text[start:end])
+        tokens = counts.tokens(start, end)
         if tokens <= self._size:
             return [Unit(start, end, tokens, boundary, NEVER)]
-        units = self._between(text, start, end, block_cuts(text, start, end, block.kind), LINE, LINE)
+        units = self._between(counts, start, end, block_cuts(text, start, end, block.kind), LINE, LINE)
         units[0] = units[0]._replace(boundary=boundary)
         head_rows = table_head_rows(text[start:end]) if block.kind == "table" else 0
         for at in range(1, len(units)):
@@ -127,28 +146,28 @@ class Packer:
         return units
 
     def _between(
-        self, text: str, start: int, end: int, offsets: Sequence[int], boundary: int, finer: int
+        self, counts: SpanCounts, start: int, end: int, offsets: Sequence[int], boundary: int, finer: int
     ) -> list[Unit]:
         """What lies between `offsets`, trimmed, blank pieces left out: nothing else is lost."""
         units = []
         left = start
         for right in (*offsets, end):
             if left < right:
-                first, last = trim(text, left, right)
+                first, last = trim(counts.text, left, right)
                 if first < last:
-                    units.append(Unit(first, last, self.tokens(text, first, last), boundary, finer))
+                    units.append(Unit(first, last, self.tokens(counts, first, last), boundary, finer))
                 left = right
         return units
 
-    def _taken_apart(self, text: str, unit: Unit, limit: int, finest: int) -> list[Unit]:
-        """The parts of `unit` at the best boundary it holds, down to `finest`; itself when it holds none."""
-        for boundary in range(unit.finer, min(finest, CHARACTER - 1) + 1):
-            offsets = cuts(text, unit.start, unit.end, boundary)
-            parts = self._between(text, unit.start, unit.end, offsets, boundary, boundary + 1) if offsets else []
+    def _taken_apart(self, counts: SpanCounts, unit: Unit, limit: int) -> list[Unit]:
+        """The parts of `unit` at the best boundary it holds."""
+        for boundary in range(unit.finer, CHARACTER):
+            offsets = cuts(counts.text, unit.start, unit.end, boundary)
+            parts = self._between(counts, unit.start, unit.end, offsets, boundary, boundary + 1) if offsets else []
             if len(parts) > 1:
                 parts[0] = parts[0]._replace(boundary=unit.boundary)
                 return parts
-        return self._hard_cut(text, unit, limit) if finest >= CHARACTER else [unit._replace(finer=finest + 1)]
+        return self._hard_cut(counts.text, unit, limit)
 
     def _hard_cut(self, text: str, unit: Unit, limit: int) -> list[Unit]:
         """Text without any boundary, cut by characters; a single character is never refused."""
@@ -169,89 +188,72 @@ class Packer:
 
     # Units → chunks
 
-    def _next_chunk(self, text: str, stack: list[Unit]) -> list[Unit]:
-        """Take the units of one chunk off the stack; together they fit by an exact count."""
-        limit, most = self._room, len(text)
-        while True:
-            taken = self._filled(text, stack, limit, most)
-            if len(taken) == 1:
-                return taken
-            tokens = self._count(text[taken[0].start : taken[-1].end])
-            if tokens <= self._room:
-                return taken
-            limit = max(taken[0].tokens, sum(_weights(taken)) * self._room // tokens)
-            most = len(taken) - 1
-            stack.extend(reversed(taken))
-
-    def _filled(self, text: str, stack: list[Unit], limit: int, most: int) -> list[Unit]:
-        """Take units while their counts add up to `limit`, then go back to the best boundary."""
-        taken: list[Unit] = []
-        tokens = 0
-        while stack and len(taken) < most:
-            unit = stack[-1]
-            left = limit - tokens - (_gap(taken[-1], unit) if taken else 0)
-            if unit.tokens <= left or (unit.finer == NEVER and not taken):
-                taken.append(stack.pop())
-                tokens = limit - left + unit.tokens
-                continue
-            finest = self._finest(unit, taken, tokens, left, limit)
-            if unit.finer > finest:
+    def _parts(self, counts: SpanCounts, units: list[Unit]) -> list[list[Unit]]:
+        """`units` as they are when they fit into a chunk; else parts of them, which may still be too large."""
+        limit = self._limit(counts, units)
+        while limit:
+            before = _before(counts, units)
+            edges = self._edges(counts.text, units, before, limit)
+            if len(edges) > 2:
+                return [units[left:right] for left, right in pairwise(edges)]
+            at = max(range(len(units)), key=lambda at: (units[at].finer != NEVER, units[at].tokens))
+            if units[at].finer != NEVER and (units[at].tokens > self._small or len(units) == 1):
+                others = before[-1] - units[at].tokens
+                units[at : at + 1] = self._taken_apart(counts, units[at], max(1, limit - others))
+            elif len(units) == 1:
                 break
-            stack.extend(reversed(self._taken_apart(text, stack.pop(), left, finest)))
-        _go_back(taken, stack, limit)
-        return taken
+            else:  # whatever is cut, something small or torn from its heading is left
+                at = min(range(1, len(units)), key=lambda at: (units[at].boundary, abs(before[-1] - 2 * before[at])))
+                return [units[:at], units[at:]]
+        return [units]
 
-    def _finest(self, unit: Unit, taken: list[Unit], tokens: int, left: int, limit: int) -> int:
-        """How finely `unit` may be taken apart to go on after `taken`; −1: not at all."""
-        if not taken:
-            return CHARACTER
-        if left * _SMALL_SHARE < limit:
-            return -1
-        if unit.boundary == NEVER and all(before.boundary == NEVER for before in taken[1:]):
-            return CHARACTER
-        return SENTENCE if tokens < self._small else -1
+    def _limit(self, counts: SpanCounts, units: list[Unit]) -> int:
+        """How much of what the units count by themselves fits into a chunk; 0 when it is all of it."""
+        total = _before(counts, units)[-1]
+        if total > self._room:
+            return self._room
+        tokens = counts.tokens(units[0].start, units[-1].end) if len(units) > 1 else total
+        return max(1, total * self._room // tokens) if tokens > self._room else 0
 
-    def _even_out(self, text: str, chunks: list[list[Unit]]) -> None:
-        """Move the last boundary back when the last chunk is small."""
-        if len(chunks) < 2 or sum(_weights(chunks[-1])) >= self._small:
-            return
-        units = chunks[-2] + chunks[-1]
-        before = list(accumulate(_weights(units)))
-        ways = sorted(
-            (units[at].boundary, abs(before[-1] - 2 * before[at - 1]), at)
-            for at in range(1, len(chunks[-2]))
-            if units[at].boundary != NEVER and self._small <= before[at - 1] <= before[-1] - self._small
-        )
-        for _, _, at in ways[:_EVEN_OUT_TRIES]:
-            parts = units[:at], units[at:]
-            if all(self._count(text[part[0].start : part[-1].end]) <= self._room for part in parts):
-                chunks[-2:] = parts
-                return
-
-
-def _go_back(taken: list[Unit], stack: list[Unit], limit: int) -> None:
-    """Give back what is behind the best boundary in the second half, of equals the last one.
-
-    Units that stay together are not parted while there is any other boundary.
-    """
-    if not stack:
-        return
-    best, at = stack[-1].boundary, len(taken)
-    tokens = list(accumulate(_weights(taken)))
-    for before in range(len(taken) - 1, 0, -1):
-        if tokens[before - 1] * 2 < limit and best != NEVER:
-            break
-        if taken[before].boundary < best:
-            best, at = taken[before].boundary, before
-    stack.extend(reversed(taken[at:]))
-    del taken[at:]
+    def _edges(self, text: str, units: list[Unit], before: list[int], limit: int) -> list[int]:
+        """Where parts begin, and the end: the best boundaries, as many as leave no more than `limit` between."""
+        edges = [0, len(units)]
+        small = max(1, self._small)
+        for kind in sorted({unit.boundary for unit in units[1:]} - {NEVER}):
+            places = [at for at in range(1, len(units)) if units[at].boundary == kind]
+            ranks = {at: content_rank(text, units[at].start) for at in places}
+            reaches = _reaches(places, ranks, before)
+            order = sorted(places, key=lambda at: (-reaches[at], abs(before[-1] - 2 * before[at])))
+            for far, least in ((small, small), (0, limit // _EVEN_SHARE), (0, small)):
+                for at in order:
+                    place = bisect_right(edges, at)
+                    left, right = before[at] - before[edges[place - 1]], before[edges[place]] - before[at]
+                    if reaches[at] >= far and left + right > limit and min(left, right) >= least > 0:
+                        edges.insert(place, at)
+        return edges
 
 
-def _weights(units: list[Unit]) -> list[int]:
-    """What each unit adds to a chunk's count."""
-    return [unit.tokens + (_gap(units[at - 1], unit) if at else 0) for at, unit in enumerate(units)]
+def _reaches(places: list[int], ranks: dict[int, tuple[int, int]], before: list[int]) -> dict[int, int]:
+    """How many tokens away, on either side, the next one of no higher rank is, or the end."""
+    reaches = {at: min(before[at], before[-1] - before[at]) for at in places}
+    for order in (places, places[::-1]):
+        lower: list[int] = []  # those that no later one is below
+        for at in order:
+            while lower and ranks[lower[-1]] > ranks[at]:
+                lower.pop()
+            if lower:
+                reaches[at] = min(reaches[at], abs(before[at] - before[lower[-1]]))
+            lower.append(at)
+    return reaches
 
 
-def _gap(before: Unit, after: Unit) -> int:
-    """The tokens that the white space between two units may have: none for a space, one for a blank line."""
-    return (after.start - before.end + 2) // 4
+def content_rank(text: str, start: int) -> tuple[int, int]:
+    """What the boundary at `start` is compared by: the same wherever the text behind it stands."""
+    first, then = text[start : start + _HASHED_FIRST], text[start : start + _HASHED_THEN]
+    return zlib.crc32(first.encode()), zlib.crc32(then.encode())
+
+
+def _before(counts: SpanCounts, units: list[Unit]) -> list[int]:
+    """How many tokens stand before each unit, and before the end, by what each counts alone."""
+    gaps = [0, *(counts.blank_tokens(left.end, right.start) for left, right in pairwise(units))]
+    return [0, *accumulate(gap + unit.tokens for gap, unit in zip(gaps, units, strict=True))]

@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from kb.components import CountsTokens, NamesVocabulary, Parts
+from kb.chunking._counting import CountWords
+from kb.components import CountsTokens, CountsWords, NamesVocabulary, Parts
 from kb.errors import ConfigError
 from kb.records import Block, Chunk, Document, Heading
 
@@ -21,6 +22,8 @@ _ARROW = " › "
 # counts add up but for this joint; where less than `_JOINT_TOKENS` is to spare the whole is counted.
 _JOINT = "\n\n"
 _JOINT_TOKENS = 8
+# A header must leave so much to the text behind it, which is what counts.
+_LEAST_TEXT_TOKENS = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,14 +38,17 @@ class Budget:
     """The most tokens of its header, the blank line behind it included; 0 for no header."""
     room: int
     """The most tokens of both together: what the embedder takes, less what it adds to every text."""
+    count_words: CountWords | None = None
+    """The embedder's count by words, when it has one."""
 
 
-def open_budget(section: str, text_tokens: int, header_tokens: int, parts: Parts) -> Budget:
+def open_budget(section: str, text_tokens: int | None, header_tokens: int, parts: Parts) -> Budget:
     """Check the sizes of a chunker's options against the embedder that the chunks are for.
 
     Args:
         section: The chunker's section in config.toml, for messages.
-        text_tokens: The most tokens of a chunk's text.
+        text_tokens: The most tokens of a chunk's text; None, where sizes are not in tokens, for all that the header
+            leaves.
         header_tokens: The most tokens of its header.
         parts: Lends the embedder and its count.
 
@@ -53,12 +59,20 @@ def open_budget(section: str, text_tokens: int, header_tokens: int, parts: Parts
         raise ConfigError(f'[{section}] needs an embedder that counts tokens; [embedding] use = "e5" is one')
     overhead = parts.embedder.token_overhead if isinstance(parts.embedder, CountsTokens) else 0
     room = parts.embedder.max_tokens - overhead
+    if text_tokens is None:
+        text_tokens = room - header_tokens
+        if text_tokens < _LEAST_TEXT_TOKENS:
+            raise ConfigError(
+                f"[{section}] header_tokens = {header_tokens} leaves too little of what {parts.embedder.name} takes "
+                f"({room} tokens): lower header_tokens to {max(0, room - _LEAST_TEXT_TOKENS)} or less"
+            )
     if text_tokens + header_tokens > room:
         raise ConfigError(
             f"[{section}] size_tokens = {text_tokens} and header_tokens = {header_tokens} are more together than "
             f"{parts.embedder.name} takes ({room} tokens): lower size_tokens to {max(0, room - header_tokens)} or less"
         )
-    return Budget(parts.count_tokens, text_tokens, header_tokens, room)
+    count_words = parts.embedder.count_words if isinstance(parts.embedder, CountsWords) else None
+    return Budget(parts.count_tokens, text_tokens, header_tokens, room, count_words)
 
 
 def counted_for(parts: Parts) -> str:
@@ -195,6 +209,8 @@ class _Headers:
         if index < 0 or start >= self._tables[index].end:
             return ""
         table = self._tables[index]
-        left, right = trim(self._text, table.start, table.end)
-        row = self._text[left:right].split("\n", 1)[0].rstrip()
-        return row if start >= left + len(row) else ""
+        end = self._text.find("\n", table.start, table.end)
+        if end < 0:
+            end = table.end
+        row = self._text[table.start : end].strip()
+        return row if start >= end else ""

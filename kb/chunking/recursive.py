@@ -2,8 +2,9 @@
 
 A section (heading lines and what stands below them) is cut by itself, so that an edit moves
 boundaries in its own section only; tiny neighbours are joined. Inside a section, text is taken
-apart just as far as needed to fit, and a chunk ends at the best boundary of its second half.
-Tables, code, lists and formulas stay whole when they fit.
+apart just as far as needed to fit, and cut at the best boundaries; which of equally good ones, the
+text behind them decides, so that an edit moves boundaries near it only. Tables, code, lists and
+formulas stay whole when they fit.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from typing import NamedTuple
 
 from pydantic import Field
 
-from kb.chunking._packing import Packer
+from kb.chunking._counting import SpanCounts
+from kb.chunking._packing import Packer, content_rank
 from kb.chunking._spans import Budget, Span, build_chunks, counted_for, open_budget, trim
 from kb.components import Parts
 from kb.errors import ConfigError
@@ -36,7 +38,7 @@ _FINISHED_CHARACTERS = 16
 class Options(ComponentOptions):
     """How large chunks are, in tokens of the embedder."""
 
-    size_tokens: int = Field(300, ge=16, le=8192)
+    size_tokens: int = Field(200, ge=16, le=8192)
     overlap_tokens: int = Field(0, ge=0)
     min_tokens: int = Field(48, ge=0)
     header_tokens: int = Field(64, ge=0)
@@ -61,23 +63,24 @@ class RecursiveChunker:
         room = options.size_tokens - options.overlap_tokens
         self._packer = Packer(budget.count_tokens, options.size_tokens, room, options.min_tokens)
         self.fingerprint = (
-            f"recursive/1 size={options.size_tokens} overlap={options.overlap_tokens} "
+            f"recursive/2 size={options.size_tokens} overlap={options.overlap_tokens} "
             f"min={options.min_tokens} header={options.header_tokens} for {embedder}"
         )
 
     def chunk(self, document: Document) -> tuple[Chunk, ...]:
         """Cut `document`; a blank document gives no chunk."""
+        counts = SpanCounts(document.text, self._budget.count_tokens, self._budget.count_words)
         spans: list[Span] = []
-        for part in self._joined(document.text, self._sections(document)):
+        for part in self._joined(counts, list(self._sections(counts, document))):
             if part.tokens <= self._options.size_tokens:
                 spans.append((part.start, part.end))
             else:
-                spans += self._packer.pack(document.text, part.start, part.heading_end, part.end, document.blocks)
+                spans += self._packer.pack(counts, part.start, part.heading_end, part.end, document.blocks)
         if self._options.overlap_tokens:
             spans = self._overlapped(document, spans)
         return build_chunks(document, spans, self._budget)
 
-    def _sections(self, document: Document) -> Iterator[_Section]:
+    def _sections(self, counts: SpanCounts, document: Document) -> Iterator[_Section]:
         """The sections that hold text, in order; together all of it."""
         text = document.text
         starts = [(0, 0, 0)]  # start, end of its heading lines, level
@@ -92,33 +95,37 @@ class RecursiveChunker:
             left, right = trim(text, start, end)
             if left < right:
                 heading_end = max(left, min(heading_end, right))
-                yield _Section(left, right, heading_end, level, self._packer.tokens(text, left, right))
+                yield _Section(left, right, heading_end, level, self._packer.tokens(counts, left, right))
 
-    def _joined(self, text: str, sections: Iterator[_Section]) -> list[_Section]:
-        """Join a tiny section with the next one; where that doesn't go, with the one before."""
-        joined: list[_Section] = []
-        for section in sections:
-            if not (joined and joined[-1].tokens < self._options.min_tokens and self._join(text, joined, section)):
-                self._join_back(text, joined)
-                joined.append(section)
-        self._join_back(text, joined)
-        return joined
+    def _joined(self, counts: SpanCounts, sections: list[_Section]) -> list[_Section]:
+        """Join a tiny section with the next one; where that doesn't go, with the one before.
 
-    def _join_back(self, text: str, joined: list[_Section]) -> None:
-        if len(joined) > 1 and joined[-1].tokens < self._options.min_tokens:
-            last = joined.pop()
-            if not self._join(text, joined, last):
-                joined.append(last)
+        Of many tiny ones in a row a hash of their text decides which come together, so that an edit
+        changes that near it only.
+        """
+        order = sorted(range(1, len(sections)), key=lambda at: content_rank(counts.text, sections[at].start))
+        groups = dict(enumerate(sections))  # by the first section of each
+        first, last = list(range(len(sections))), list(range(len(sections)))  # of the group that ends, begins there
+        for tiny in (0, 1):
+            for at in order:
+                if at not in groups:
+                    continue
+                start, end = first[at - 1], last[at]
+                pair = groups[start], groups[at]
+                joined = self._join(counts, *pair) if pair[tiny].tokens < self._options.min_tokens else None
+                if joined:
+                    groups[start] = joined
+                    first[end], last[start] = start, end
+                    del groups[at]
+        return list(groups.values())
 
-    def _join(self, text: str, joined: list[_Section], section: _Section) -> bool:
-        """Add `section` to the last of `joined` when it fits and is not of a higher rank: its path would be wrong."""
-        last, size = joined[-1], self._options.size_tokens
-        if section.level < last.level or last.tokens + section.tokens > size:
-            return False
-        tokens = self._packer.tokens(text, last.start, section.end)
-        if tokens <= size:
-            joined[-1] = last._replace(end=section.end, tokens=tokens)
-        return tokens <= size
+    def _join(self, counts: SpanCounts, left: _Section, right: _Section) -> _Section | None:
+        """Both as one when they fit and the second is not of a higher rank: its path would be wrong."""
+        size = self._options.size_tokens
+        if right.level < left.level or left.tokens + right.tokens > size:
+            return None
+        tokens = self._packer.tokens(counts, left.start, right.end)
+        return left._replace(end=right.end, tokens=tokens) if tokens <= size else None
 
     def _overlapped(self, document: Document, spans: list[Span]) -> list[Span]:
         """Begin each chunk with the last sentences of the one before."""

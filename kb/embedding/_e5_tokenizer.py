@@ -17,11 +17,14 @@ Kudo, Subword Regularization, 2018, arXiv:1804.10959.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from threading import Lock
 from typing import TYPE_CHECKING
 
 import numpy as np
+
+from kb.embedding._e5_counts import WordCounter
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -59,6 +62,10 @@ class PieceTable:
         special = np.isin(pieces[order], [piece.encode() for piece in SPECIAL_PIECES])
         return cls(pieces[order[~special]], order[~special])
 
+    def texts(self) -> list[str]:
+        """The pieces as text."""
+        return b"\n".join(self.pieces.tolist()).decode().split("\n")
+
     def find(self, texts: set[str]) -> dict[str, int]:
         """The token ids of those texts that are pieces."""
         wanted = [text for text in texts if len(text.encode()) <= PIECE_BYTES]
@@ -77,8 +84,10 @@ class E5Tokenizer:
         # NUL is no text either (and would be lost in the table); the other controls are deleted by
         # the model's own normal forms.
         self._normal_forms = {**weights.normal_forms, 0: ""}
+        self._line_forms = {**self._normal_forms, ord("\n"): "\n"}
         self._unknown_score = float(weights.scores.min()) - UNKNOWN_PENALTY
         self._fast: Tokenizer | None = None
+        self._counter: WordCounter | None = None
         self._fast_lock = Lock()
         self._budget = SMALL_TEXT_BUDGET
 
@@ -87,7 +96,8 @@ class E5Tokenizer:
         words = self._normal(text).split()
         fast = self._fast_tokenizer(len(text))
         if fast is None:
-            return self._ids_by_table([WORD_START + word for word in words])
+            by_word = self._ids_by_table([WORD_START + word for word in words])
+            return [token for ids in by_word for token in ids]
         ids: list[int] = fast.encode(" ".join(words), add_special_tokens=False).ids
         return ids
 
@@ -97,6 +107,19 @@ class E5Tokenizer:
         if fast is None:
             return len(self.ids(text))
         return len(fast.encode(" ".join(self._normal(text).split()), add_special_tokens=False))
+
+    def count_words(self, words: Sequence[str]) -> list[int]:
+        """The number of token ids of each of `words`, which hold no white space; the same word is counted once."""
+        different = list(dict.fromkeys(words))
+        # All in one go, a line each, so that the line ends have to stay.
+        lines = self._normal("\n".join(different), self._line_forms).split("\n")
+        marked = [WORD_START.join(["", *line.split()]) for line in lines] if different else []
+        if self._fast_tokenizer(sum(map(len, words))) is None:
+            counts = list(map(len, self._ids_by_table(marked)))
+        else:
+            counts = self._load_counter().counts(marked)
+        known = dict(zip(different, counts, strict=True))
+        return list(map(known.__getitem__, words))
 
     def offsets(self, text: str) -> list[tuple[int, int]]:
         """Where each token of `ids(text)` lies in `text`: (start, end) in characters.
@@ -117,10 +140,10 @@ class E5Tokenizer:
         starts[1:] = np.maximum(starts[1:], ends[:-1])
         return list(zip(starts.tolist(), np.maximum(starts, ends).tolist(), strict=True))
 
-    def _normal(self, text: str) -> str:
+    def _normal(self, text: str, forms: dict[int, str] | None = None) -> str:
         if not text.isascii():
             text = _SURROGATES.sub(" ", text)
-        return text.translate(self._normal_forms)
+        return text.translate(forms or self._normal_forms)
 
     def _normal_with_origins(self, text: str) -> tuple[str, np.ndarray[tuple[int], np.dtype[np.int64]]]:
         """The words joined by single spaces, and for each character its place in `text`."""
@@ -153,7 +176,16 @@ class E5Tokenizer:
                 self._fast = fast
             return self._fast
 
-    def _ids_by_table(self, words: list[str]) -> list[int]:
+    def _load_counter(self) -> WordCounter:
+        fast = self._load_fast()
+        with self._fast_lock:
+            if self._counter is None:
+                from tokenizers import Tokenizer
+
+                self._counter = WordCounter(self._table.texts(), Tokenizer(fast.model))
+            return self._counter
+
+    def _ids_by_table(self, words: list[str]) -> list[list[int]]:
         spans = {
             word[start:end]
             for word in set(words)
@@ -162,7 +194,7 @@ class E5Tokenizer:
         }
         found = self._table.find(spans)
         scores = {piece: float(self._weights.scores[token]) for piece, token in found.items()}
-        return [token for word in words for token in self._word_ids(word, found, scores)]
+        return [self._word_ids(word, found, scores) for word in words]
 
     def _word_ids(self, word: str, found: dict[str, int], scores: dict[str, float]) -> list[int]:
         """The pieces with the highest sum of scores (Viterbi); unknown neighbours become one."""

@@ -130,6 +130,10 @@ class E5Embedder:
         """Count the tokens of `text`, without prefix and special tokens: exact."""
         return self._loading.result().tokenizer.count(text)
 
+    def count_words(self, words: Sequence[str]) -> list[int]:
+        """Count the tokens of each of `words`; together they are those of any text made of them."""
+        return self._loading.result().tokenizer.count_words(words)
+
     def token_offsets(self, text: str) -> list[tuple[int, int]]:
         """Where each counted token lies in `text`, as (start, end) in characters.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,6 +16,10 @@ _HEADING = re.compile(r"^#{1,6}\s|^(?:=+|-+)$")
 _RULE_ROW = re.compile(r"^[\s|:+\-=]+$")
 _LIST_MARK = re.compile(r"^\s*(?:[-*+•]|\d{1,3}[.)、．])\s+")
 _FRAGMENT = re.compile(r"^[\W\d_]*$")
+
+_CSV_SUFFIXES = (".csv", ".tsv")
+_CSV_DELIMITERS = "\t;|,"
+_CSV_LINE = re.compile(r"\S(?:.*\S)?")
 
 _QUESTION = re.compile(r"[?？][\"'”’」』）)\]*_]*$")
 
@@ -42,6 +47,8 @@ class Unit:
     """What is needed to understand it: the row's table head, the item's lead-in, the sentence before."""
     context_span: tuple[int, int] | None = None
     """Where the context stands in the chunk; None when it stands outside of it."""
+    delimiter: str | None = None
+    """What parts the cells of a CSV file's row, "" for a single column; None for rows of other tables."""
 
     @property
     def quotes(self) -> tuple[tuple[int, int, int], ...]:
@@ -64,7 +71,8 @@ def units(hits: Sequence[Hit]) -> list[Unit]:
 
 
 def _chunk_units(number: int, hit: Hit) -> list[Unit]:
-    text = hit.chunk.text
+    table, rows = _csv_rows(number, hit) if hit.source.lower().endswith(_CSV_SUFFIXES) else (None, [])
+    text = hit.chunk.text[:table]
     headings = set(hit.chunk.heading_path)
     fences = _fenced(text)
     result: list[Unit] = []
@@ -94,7 +102,7 @@ def _chunk_units(number: int, hit: Hit) -> list[Unit]:
             if kind == "sentence":
                 lead_in = here if part.endswith((":", "：")) else nothing
             before = here
-    return result
+    return [*result, *rows]
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,16 +136,71 @@ def _continued_head(hit: Hit) -> str:
     return last if "|" in last else ""
 
 
-def row_as_text(head: str, row: str) -> str:
-    """A table row that reads by itself: `Plan: Team; Requests a minute: 300`."""
-    names, cells = _cells(head), _cells(row)
-    if len(names) != len(cells):
+def _csv_rows(number: int, hit: Hit) -> tuple[int | None, list[Unit]]:
+    """Where a CSV file's table begins in the chunk, and a unit for each of its lines but the head row."""
+    chunk = hit.chunk
+    above = chunk.text.rfind("\n\n") + 1  # a blank line stands below a title and notes, and nowhere else
+    begins = chunk.start == 0 or above > 0
+    lines = [_Context(line[0], line.span()) for line in _CSV_LINE.finditer(chunk.text, above)]
+    head = lines.pop(0) if begins and lines else _Context(_continued_csv_head(hit))
+    if not lines:
+        return None, []
+    texts = [line.text for line in (head, *lines) if line.text]
+    delimiter = _csv_delimiter(texts)
+    # A chunk may begin within a row, what is left of whose cells would get the wrong names. Empty last cells are no
+    # sign of that where all rows but the last, which may be cut off as well, have as many.
+    widths = [len(_cells(line.text, delimiter)) for line in lines]
+    torn = not begins and widths[0] != len(_cells(head.text, delimiter)) and {*widths[1:-1]} != {widths[0]}
+    rows = []
+    for line in lines:
+        needed = _Context() if torn and line is lines[0] else head
+        start, end = line.span or (0, 0)
+        rows.append(Unit(number, start, end, line.text, "row", needed.text, needed.span, delimiter))
+    return above, rows
+
+
+def _continued_csv_head(hit: Hit) -> str:
+    """As `_continued_head`; a line that shows no cells is the title, and the head row found no room."""
+    last = hit.chunk.header.rsplit("\n", 1)[-1]
+    return last if _csv_delimiter([last]) else ""
+
+
+def _csv_delimiter(lines: Sequence[str]) -> str:
+    """What parts the first line into cells, and most others into as many; "" for a single column."""
+    most, delimiter = 0, ""
+    for candidate in _CSV_DELIMITERS:
+        widths = [len(_cells(line, candidate)) for line in lines]
+        alike = widths.count(widths[0]) if widths[0] > 1 else 0
+        if alike > most:
+            most, delimiter = alike, candidate
+    return delimiter
+
+
+def row_as_text(head: str, row: str, delimiter: str | None = None) -> str:
+    """A table row that reads by itself: `Plan: Team; Requests a minute: 300`.
+
+    Args:
+        head: The head row; "" when it isn't known.
+        row: The row.
+        delimiter: As `Unit.delimiter`.
+    """
+    names, cells = _cells(head, delimiter), _cells(row, delimiter)
+    # In a CSV file a row with fewer cells is one whose last cells are empty.
+    if len(cells) > len(names) or (delimiter is None and len(cells) < len(names)):
         return ", ".join(cell for cell in cells if cell)
-    return "; ".join(f"{name}: {cell}" if name else cell for name, cell in zip(names, cells, strict=True) if cell)
+    return "; ".join(f"{name}: {cell}" if name else cell for name, cell in zip(names, cells, strict=False) if cell)
 
 
-def _cells(row: str) -> list[str]:
-    return [cell.strip() for cell in re.split(r"(?<!\\)\|", row.strip().strip("|"))]
+def _cells(row: str, delimiter: str | None) -> list[str]:
+    if delimiter is None:
+        return [cell.strip() for cell in re.split(r"(?<!\\)\|", row.strip().strip("|"))]
+    if not delimiter:
+        return [row]
+    try:
+        cells = next(csv.reader([row], delimiter=delimiter, skipinitialspace=True, strict=True))
+    except csv.Error:  # a quote that is a letter of the text, or a cell longer than Python allows
+        cells = row.split(delimiter)
+    return [cell.strip() for cell in cells]
 
 
 _LINK = re.compile(r"!?\[([^\]\n]*)\]\([^)\n]*\)")

@@ -134,7 +134,7 @@ class ExtractiveGenerator:
 
     def _embedded(self, unit: Unit) -> str:
         """A unit with its context, short enough for the embedder."""
-        text = row_as_text(unit.context, unit.text) if unit.kind == "row" else f"{unit.context} {unit.text}".strip()
+        text = _row(unit) if unit.kind == "row" else f"{unit.context} {unit.text}".strip()
         text = plain(text)
         # Four characters are never more tokens than the model takes for a text of its own limit.
         return text[: self._embedder.max_tokens // 2] if has_cjk(text) else text[: self._embedder.max_tokens * 2]
@@ -163,10 +163,14 @@ def _word_scores(question: str, found: Sequence[Unit]) -> list[float]:
     return [sum(weights[word] for word in words) / total for words in held]
 
 
+def _row(unit: Unit) -> str:
+    return row_as_text(unit.context, unit.text, unit.delimiter)
+
+
 def _as_text(unit: Unit) -> str:
     """A unit as the answer shows it."""
     if unit.kind == "row":
-        return plain(row_as_text(unit.context, unit.text))
+        return plain(_row(unit))
     if unit.kind == "item" and unit.context:
         return f"{plain(unit.context)} {plain(unit.text)}"
     return plain(f"{unit.context} {unit.text}" if unit.context else unit.text)

@@ -7,11 +7,12 @@ which chunks are live → stale chunks out of the store. Until the flip, questio
 from __future__ import annotations
 
 import hashlib
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
-from kb.components import StoreRow
+from kb.components import NotesCuts, StoreRow
 from kb.errors import LoadError
 from kb.ingest.report import Problem
 from kb.ledger.documents import SourceRow
@@ -20,11 +21,14 @@ from kb.ledger.hashes import text_hash
 if TYPE_CHECKING:
     from kb.ingest.job import Job
     from kb.ingest.paid_embedding import PaidEmbedding
+    from kb.ingest.reading import Reading
     from kb.ingest.synced_store import SyncedStore
     from kb.ingest.walk import FoundFile
     from kb.ledger.generations import Generation
     from kb.ledger.ledger import Ledger
     from kb.records import Chunk, Document
+
+_Item = TypeVar("_Item")
 
 
 @dataclass(slots=True)
@@ -39,12 +43,24 @@ class Tally:
 
 
 @dataclass(frozen=True, slots=True)
+class _Begun:
+    """A file that is being read."""
+
+    row: SourceRow
+    known: SourceRow | None
+    document: Callable[[], Document] | LoadError | None
+    """Waits for it; why it will not come; None when the content is the known one."""
+
+
+@dataclass(frozen=True, slots=True)
 class _Prepared:
     """A document that has been read and cut, not yet written."""
 
     source: SourceRow
     document: Document
     chunks: tuple[Chunk, ...]
+    notes: tuple[str, ...] = ()
+    """What the chunker had to do otherwise than its options say, for the report."""
 
 
 @dataclass(slots=True)
@@ -85,9 +101,11 @@ class Applier:
 
     def add(self, files: Iterable[FoundFile], sources: Mapping[str, SourceRow]) -> None:
         """Read, cut, embed and store files that differ from their sources."""
-        for file in files:
-            self._read(file, sources.get(file.document_id))
-            self._finished_one()
+        with self._job.open_reading() as reading:
+            begun = (self._begin(file, sources.get(file.document_id), reading) for file in files)
+            for one in _ahead(begun, reading.ahead):
+                self._read(one)
+                self._finished_one()
         self._write()
 
     def keep(self, hidden: Iterable[tuple[SourceRow, str]], sources: Mapping[str, SourceRow]) -> None:
@@ -104,21 +122,32 @@ class Applier:
             self.tally.chunks_removed += len(stale)
             self._store.discard(stale)
 
-    def _read(self, file: FoundFile, known: SourceRow | None) -> None:
+    def _begin(self, file: FoundFile, known: SourceRow | None, reading: Reading) -> _Begun:
+        """Have a file read, unless its content is known."""
         pipeline = self._job.pipelines[file.path.suffix.lower()]
         row = SourceRow(file.document_id, file.relative, file.size, file.mtime_ns, "", "indexed", "", pipeline)
         try:
             row = replace(row, content_hash=_file_hash(file))
-            if known is not None and _same_content(known, row):
-                self._batch.touched.append(row)
-                return
-            document = self._job.load(file)
+        except LoadError as error:
+            return _Begun(row, known, error)
+        if known is not None and _same_content(known, row):
+            return _Begun(row, known, None)
+        return _Begun(row, known, reading.begin(file))
+
+    def _read(self, begun: _Begun) -> None:
+        row, known = begun.row, begun.known
+        if begun.document is None:
+            self._batch.touched.append(row)
+            return
+        try:
+            if isinstance(begun.document, LoadError):
+                raise begun.document
+            document = begun.document()
         except LoadError as error:
             warnings = known.warnings if known is not None else ()
             self._fail(replace(row, status="failed", reason=error.reason, warnings=warnings), known)
             return
-        row = replace(row, warnings=document.warnings)
-        self._take(_Prepared(row, document, self._job.chunker.chunk(document)))
+        self._take(self._cut(replace(row, warnings=document.warnings), document))
 
     def _fail(self, row: SourceRow, known: SourceRow | None) -> None:
         """Note a source that cannot be read now; a new generation takes its text from the former one."""
@@ -126,11 +155,17 @@ class Applier:
         if self._former is not None:
             document = self._ledger.document(self._former.number, row.document_id)
         if document is not None:
-            self._take(_Prepared(row, document, self._job.chunker.chunk(document)))
+            self._take(self._cut(row, document))
             return
         self._count(row)
         if row != known:
             self._batch.failures.append(row)
+
+    def _cut(self, row: SourceRow, document: Document) -> _Prepared:
+        chunker = self._job.chunker
+        if isinstance(chunker, NotesCuts):
+            return _Prepared(row, document, *chunker.chunk_with_notes(document))
+        return _Prepared(row, document, chunker.chunk(document))
 
     def _take(self, prepared: _Prepared) -> None:
         self._batch.prepared.append(prepared)
@@ -160,7 +195,7 @@ class Applier:
         self.tally.unchanged += len(batch.touched)
         self.tally.chunks_removed += len(stale)
         for one in written:
-            self._count(one.source)
+            self._count(one.source, one.notes)
         self._on_done(batch.files)
 
     def _rows(self, written: Sequence[_Prepared]) -> Iterator[StoreRow]:
@@ -185,13 +220,23 @@ class Applier:
         kept = tuple(chunk for chunk, key in zip(prepared.chunks, keys, strict=True) if key not in refused)
         return replace(prepared, source=replace(prepared.source, status="failed", reason=reason), chunks=kept)
 
-    def _count(self, source: SourceRow) -> None:
+    def _count(self, source: SourceRow, notes: Sequence[str] = ()) -> None:
         if source.status == "failed":
             self.tally.failed += 1
             self.tally.problems.append(Problem(source.path, "failed", source.reason))
             return
         self.tally.indexed += 1
-        self.tally.problems += [Problem(source.path, "warning", warning) for warning in source.warnings]
+        self.tally.problems += [Problem(source.path, "warning", warning) for warning in (*source.warnings, *notes)]
+
+
+def _ahead(items: Iterable[_Item], count: int) -> Iterator[_Item]:
+    """The same items in the same order, each taken from `items` when it is `count` places from its turn."""
+    waiting: deque[_Item] = deque()
+    for item in items:
+        waiting.append(item)
+        if len(waiting) > count:
+            yield waiting.popleft()
+    yield from waiting
 
 
 def _place(chunk: Chunk) -> str:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from kb.components import Chunker, Embedder
-    from kb.ingest.walk import FoundFile
+    from kb.ingest.reading import Reading
+    from kb.ingest.remembering import RememberingEmbedder
     from kb.opening import CollectionStore
-    from kb.records import Document
     from kb.settings import IngestSection
 
 
@@ -25,9 +26,10 @@ class Job:
     folder: Path
     """The collection's folder, with ledger, lock and generations."""
     collection: str
-    embedder: Embedder
+    lent: RememberingEmbedder
+    """The embedder as the chunker has it."""
     chunker: Chunker
-    load: Callable[[FoundFile], Document]
+    open_reading: Callable[[], AbstractContextManager[Reading]]
     pipelines: Mapping[str, str]
     """The fingerprint of loader and chunker by suffix."""
     store: CollectionStore
@@ -35,3 +37,8 @@ class Job:
     rebuild: bool = False
     allow_removals: bool = False
     quiet: bool = True
+
+    @property
+    def embedder(self) -> Embedder:
+        """The embedder itself."""
+        return self.lent.embedder

@@ -1,4 +1,4 @@
-"""Vectors for chunks: what was paid for comes from the ledger, only the rest from the embedder."""
+"""Vectors for texts: what was paid for comes from the ledger, only the rest from the embedder."""
 
 from __future__ import annotations
 
@@ -51,14 +51,36 @@ class PaidEmbedding:
         Raises:
             ServiceError: the service failed; what was embedded by then is kept.
         """
-        texts = {text_hash(chunk.embedded_text): chunk.embedded_text for chunk in chunks}
-        unknown = self._ledger.unknown_texts(self._embedder.fingerprint, list(texts))
-        for keys in batches((key for key in unknown if key not in self.refused), self._embedder.batch_texts):
-            self._embed({key: texts[key] for key in keys})
+        self._pay(chunk.embedded_text for chunk in chunks)
+
+    def of_texts(self, texts: Sequence[str]) -> FloatArray:
+        """Embed what a chunker compares: float32, shape (len(texts), dimension).
+
+        Rows are of unit length; that of a text which is `refused` is zero.
+
+        Raises:
+            ServiceError: as `embed`.
+        """
+        import numpy as np
+
+        self._pay(texts)
+        keys = [text_hash(text) for text in texts]
+        known = self.vectors(keys)
+        rows = np.zeros((len(keys), self._embedder.dimension), np.float32)
+        for row, key in zip(rows, keys, strict=True):
+            if key in known:
+                row[:] = known[key]
+        return rows
 
     def vectors(self, text_hashes: Sequence[str]) -> dict[str, FloatArray]:
         """The vectors of texts that were embedded, by their hashes."""
         return self._ledger.known_vectors(self._embedder.fingerprint, text_hashes)
+
+    def _pay(self, texts: Iterable[str]) -> None:
+        by_hash = {text_hash(text): text for text in texts}
+        unknown = self._ledger.unknown_texts(self._embedder.fingerprint, list(by_hash))
+        for keys in batches((key for key in unknown if key not in self.refused), self._embedder.batch_texts):
+            self._embed({key: by_hash[key] for key in keys})
 
     def _embed(self, texts: Mapping[str, str]) -> None:
         try:

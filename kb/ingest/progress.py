@@ -35,7 +35,7 @@ class Progress:
         """Count embedded texts."""
         self._texts += texts
         if self._bar is not None:
-            self._bar.set_postfix_str(f"{self._texts} chunks embedded", refresh=False)  # else it would show at once
+            self._bar.set_postfix_str(f"{self._texts} texts embedded", refresh=False)  # else it would show at once
 
     def done(self, files: int) -> None:
         """Count files that are finished."""

@@ -131,7 +131,7 @@ def _write(ledger: Ledger, target: _Target, plan: Plan, known: Plan, job: Job) -
         embedding = PaidEmbedding(ledger, job.embedder, generation, progress.embedded)
         opener = partial(job.store.open, target.generation, folder, job.root)
         synced = SyncedStore(ledger, generation, folder, job.store.name, opener, embedding, job.limits.batch_chunks)
-        with closing(synced) as store:
+        with closing(synced) as store, job.lent.bound(embedding):
             applier = Applier(job, ledger, target.generation, former, embedding, store, progress.done)
             store.restore()
             applier.remove(gone)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kb.errors import ConfigError
-from kb.loading import document_id, readable_path
+from kb.loading import document_id, readable_path, why_not_read
 
 EXCLUDED_FOLDERS = ("node_modules", "__pycache__", "__MACOSX")
 """Folders of installed packages and caches: nobody wrote their text for readers of this base."""
@@ -159,10 +159,7 @@ class _Walker:
         if name.startswith("."):
             return _HIDDEN
         suffix = os.path.splitext(name)[1].lower()
-        if suffix in self._suffixes:
-            return None
-        kind = f"no loader reads {suffix}" if suffix else "no suffix says what it is"
-        return f"{kind}; readable are {', '.join(sorted(self._suffixes))}"
+        return None if suffix in self._suffixes else why_not_read(suffix, self._suffixes)
 
     def _link_reason(self, link: Path) -> str | None:
         """Why a link to a file is not read; None when its target is reached in no other way."""

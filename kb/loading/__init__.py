@@ -15,12 +15,21 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from kb.loading._files import BYTES_PER_MEGABYTE, check_file, document_id, readable_path
+from kb.loading._other_kinds import why_not_read
 
 if TYPE_CHECKING:
     from kb.components import Loader
     from kb.records import Document
 
-__all__ = ["document_id", "load_document", "load_text", "loader_fingerprint", "loader_suffixes", "readable_path"]
+__all__ = [
+    "document_id",
+    "load_document",
+    "load_text",
+    "loader_fingerprint",
+    "loader_suffixes",
+    "readable_path",
+    "why_not_read",
+]
 
 DEFAULT_MAX_BYTES = 100 * BYTES_PER_MEGABYTE
 """As `[loading] max_file_megabytes`; a larger file is nearly always no document of words."""
@@ -65,7 +74,7 @@ def load_document(
     suffix = file.suffix.lower()
     loader_name = loader_suffixes().get(suffix)
     if loader_name is None:
-        raise LoadError(name, f"no loader reads {suffix or 'files without a suffix'}; {readable_suffixes()}")
+        raise LoadError(name, why_not_read(suffix, loader_suffixes()))
     loader = _loader(loader_name, options or {})
     try:
         return loader.load(file, name)
@@ -107,11 +116,6 @@ def loader_fingerprint(name: str, options: Mapping[str, Any]) -> str:
     packages = [f"{package} {version(package)}" for package in module.PACKAGES]
     parts = "\n".join((str(module.VERSION), chosen, *packages))
     return f"{name}-{hashlib.sha256(parts.encode('utf-8')).hexdigest()[:FINGERPRINT_LENGTH]}"
-
-
-def readable_suffixes() -> str:
-    """A phrase for messages: which suffixes are read."""
-    return f"readable are {', '.join(sorted(loader_suffixes()))}"
 
 
 def _loader(name: str, options: Mapping[str, Mapping[str, Any]]) -> Loader:

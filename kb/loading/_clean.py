@@ -16,10 +16,13 @@ _SURROGATE_PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 # direction, which show other text than is there; code points that are no characters.
 # Kept: ZWJ and ZWNJ (emoji, Persian), the isolates and marks of direction.
 _DROPPED = re.compile(
-    "[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\u00ad\u200b\u2060\ufeff\u202a-\u202e\ud800-\udfff\ufdd0-\ufdef"
-    + "".join(chr(plane * 0x10000 + last) for plane in range(17) for last in (0xFFFE, 0xFFFF))
-    + "]"
+    "[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\u00ad\u200b\u2060\ufeff\u202a-\u202e\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]"
 )
+_DROPPED_ABOVE_16_BITS = re.compile(
+    "[" + "".join(chr(plane * 0x10000 + last) for plane in range(1, 17) for last in (0xFFFE, 0xFFFF)) + "]"
+)
+"""Apart, and asked only where such characters are: one class of both is 15 times slower on Chinese text."""
+_ABOVE_16_BITS = re.compile("[\U00010000-\U0010ffff]")
 
 _ASCII_CONTROLS = bytes([*range(0x09), 0x0B, 0x0C, *range(0x0D, 0x20), 0x7F])
 
@@ -61,8 +64,12 @@ def clean(text: str) -> str:
         text = _TERMINAL_ESCAPE.sub("", text)
     text = _SURROGATE_PAIR.sub(_paired, text)
     text = _DROPPED.sub("", text)
+    if _ABOVE_16_BITS.search(text):
+        text = _DROPPED_ABOVE_16_BITS.sub("", text)
     # Limited before, for the time that NFC takes, and after: it takes U+0344 and a few others apart.
-    return _limit_marks(unicodedata.normalize("NFC", _limit_marks(text)))
+    limited = _limit_marks(text)
+    normal = unicodedata.normalize("NFC", limited)
+    return normal if normal == limited else _limit_marks(normal)
 
 
 def _paired(pair: re.Match[str]) -> str:

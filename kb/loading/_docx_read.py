@@ -10,10 +10,11 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from kb.loading._docx_builder import TextBuilder
-from kb.loading._docx_package import Package, attribute, child, child_value, local_name
+from kb.loading._docx_package import Package, child_value
 from kb.loading._docx_styles import Numbering, Style, heading_level, read_styles
 from kb.loading._docx_symbols import symbol
+from kb.loading._text_builder import TextBuilder
+from kb.loading._zip_package import attribute, child, local_name
 
 _SKIPPED = frozenset(
     # deletions; field codes; properties; the reading aid above a Japanese word (its word is the base)

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from kb.loading._docx_package import attribute, child_value, local_name
+from kb.loading._docx_package import child_value
+from kb.loading._zip_package import attribute, local_name
 
 _HEADING_NAME = re.compile(r"heading ([1-9])", re.IGNORECASE)
 BODY_LEVEL = 9

@@ -7,7 +7,6 @@ comments, which are talk about the document. Word files have no pages until they
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from pydantic import Field
 
@@ -15,12 +14,8 @@ from kb.components import Parts
 from kb.errors import LoadError
 from kb.loading._clean import clean
 from kb.loading._files import BYTES_PER_MEGABYTE, document_id, read_bytes
-from kb.loading._titles import sensible_title
-from kb.records import Document, Scalar
+from kb.records import Document
 from kb.settings import ComponentOptions
-
-if TYPE_CHECKING:
-    from kb.loading._docx_package import Package
 
 SUFFIXES = (".docx", ".docm", ".dotx")
 VERSION = 1
@@ -50,6 +45,7 @@ class DocxLoader:
         """
         from kb.loading._docx_package import Package
         from kb.loading._docx_read import DocxReader
+        from kb.loading._office_properties import read_properties
 
         package = Package(read_bytes(path, relative), relative, self._max_bytes)
         reader = DocxReader(package)
@@ -58,7 +54,7 @@ class DocxLoader:
         except RecursionError as error:
             raise LoadError(relative, "its tables are nested too deeply to be read; open and save it anew") from error
         text = reader.out.text()
-        title, metadata = _properties(package)
+        title, metadata = read_properties(package)
         headings = tuple(reader.out.headings)
         first = next((heading.text for heading in headings if heading.level == 1), "")
         warnings = list(dict.fromkeys(reader.warnings)) + ([] if text.strip() else ["no text in it"])
@@ -78,14 +74,3 @@ class DocxLoader:
 def build(options: Options, parts: Parts) -> DocxLoader:
     """Build the loader."""
     return DocxLoader(options)
-
-
-def _properties(package: Package) -> tuple[str, dict[str, Scalar]]:
-    """Title and author from the file's properties."""
-    from kb.loading._docx_package import local_name
-
-    part = next((name for _, kind, name in package.related("") if kind == "core-properties"), None)
-    root = package.optional(part)
-    values = {local_name(e.tag): clean(e.text or "").strip() for e in (root if root is not None else ())}
-    author = values.get("creator", "")
-    return sensible_title(values.get("title", "")), {"author": author} if author else {}

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 from kb.components import Parts
 from kb.loading._clean import clean
+from kb.loading._data_uris import without_data
 from kb.loading._decode import decode
 from kb.loading._files import document_id, read_bytes
 from kb.loading._front_matter import read_front_matter
@@ -19,12 +19,6 @@ VERSION = 1
 """Raised by every change that could give another text, so that the next ingest reads files anew."""
 PACKAGES = ("charset-normalizer", "PyYAML")
 """Packages on which the text depends."""
-
-MIN_DATA_CHARACTERS = 100
-"""Shorter data URIs are examples in a text about them; an embedded picture has thousands."""
-_DATA_URI = re.compile(
-    rf"data:([a-z]+/[\w.+-]+)(?:;[\w.=+-]+)*+,[^\s()\"'<>]{{{MIN_DATA_CHARACTERS},}}+", re.IGNORECASE
-)
 
 
 class Options(ComponentOptions):
@@ -45,7 +39,7 @@ class MarkdownLoader:
         front = read_front_matter(text)
         stays = front.length if front.warning else 0
         text = text[front.length :].lstrip("\n") if front.length and not stays else text
-        text = text[:stays] + _DATA_URI.sub(r"embedded:\1", text[stays:])
+        text = text[:stays] + without_data(text[stays:])
         headings, blocks = find_blocks(text, stays)
         warnings = [warning for warning in (decoded.warning, front.warning) if warning]
         if not text.strip():

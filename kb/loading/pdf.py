@@ -14,14 +14,22 @@ from kb.components import Parts
 from kb.errors import LoadError
 from kb.loading._clean import clean
 from kb.loading._files import document_id, read_bytes
-from kb.loading._pdf_read import Bookmark, PypdfReader, RawPage, RawPdf, UnreadableError, read_with_pdfium
+from kb.loading._pdf_read import (
+    Bookmark,
+    PypdfReader,
+    RawPage,
+    RawPdf,
+    UnreadableError,
+    blank_pages,
+    read_with_pdfium,
+)
 from kb.loading._pdf_text import MAX_JUNK_SHARE, junk_share, marks_are_hyphens, mend_page, without_running_lines
 from kb.loading._titles import sensible_title
 from kb.records import Document, Heading, Page, Scalar
 from kb.settings import ComponentOptions
 
 SUFFIXES = (".pdf",)
-VERSION = 1
+VERSION = 2
 """Raised by every change that could give another text, so that the next ingest reads files anew."""
 PACKAGES = ("pypdfium2", "pypdf")
 """Packages on which the text depends."""
@@ -41,7 +49,7 @@ class Options(ComponentOptions):
     passwords: tuple[str, ...] = Field((), exclude=True, repr=False)
     """Tried on files that need one. Not part of the fingerprint: they change no text."""
     drop_running_lines: bool = True
-    """Keep headers and footers that repeat on most pages only where they first appear."""
+    """Keep headers and footers that repeat on most pages only once."""
 
 
 class PdfLoader:
@@ -132,6 +140,12 @@ class _File:
     def second_error(self) -> UnreadableError | None:
         return self._second if isinstance(self._second, UnreadableError) else None
 
+    @cached_property
+    def _blank(self) -> set[int]:
+        """The pages, counted from 0, that are really empty."""
+        empty = [number for number, page in enumerate(self.raw.pages) if not page.drawn]
+        return blank_pages(self.data, self.options.passwords, empty)
+
     def mended_pages(self) -> tuple[list[str], list[str]]:
         """All pages' texts, and warnings.
 
@@ -164,7 +178,8 @@ class _File:
         letters = _ARABIC.findall(page.text)
         arabic = len(letters) > MIN_ARABIC_SHARE * sum(map(str.isalpha, page.text)) if letters else False
         junk = _is_junk(page.text)
-        if not (page.problem or page.rotated or not page.drawn or arabic or junk) or self.second is None:
+        empty = not page.drawn and number not in self._blank
+        if not (page.problem or page.rotated or empty or arabic or junk) or self.second is None:
             return page
         other = self.second.page(number) if number < self.second.page_count else RawPage(problem="it does not exist")
         if page.problem or not page.drawn:

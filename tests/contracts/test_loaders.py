@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import random
 import re
@@ -20,7 +21,13 @@ from kb.errors import ConfigError, LoadError
 from kb.loading import document_id, load_document, loader_fingerprint, loader_suffixes
 from kb.records import Document
 from kb.settings import component_names
+from tests.damage import damaged
+from tests.epub_writer import epub
 from tests.pdf_writer import pdf
+from tests.pptx_writer import Slide as PptxSlide
+from tests.pptx_writer import group, pptx
+from tests.pptx_writer import shape as pptx_shape
+from tests.pptx_writer import table as pptx_table
 
 MUTATIONS = 200
 
@@ -58,11 +65,60 @@ def docx_sample() -> bytes:
     return out.getvalue()
 
 
+def csv_sample() -> bytes:
+    return '\ufeffsep=;\r\n品名;価格;備考\r\n椅子;3,50;"脚; 四本\r\n""樫"""\r\nCafé e\u0301;12\r\n'.encode()
+
+
+def notebook_sample() -> bytes:
+    outputs = [
+        {"output_type": "stream", "name": "stdout", "text": ["10 %\r100 %\n"]},
+        {"output_type": "execute_result", "data": {"text/plain": "<Styler>", "text/html": "<table><td>1<td>2</table>"}},
+        {"output_type": "error", "ename": "KeyError", "evalue": "'x'", "traceback": []},
+    ]
+    cells = [
+        {"cell_type": "markdown", "source": ["# 分析\n", "- one\n- two"]},
+        {"cell_type": "code", "source": "print(1)", "outputs": outputs},
+        {"cell_type": "raw", "source": "raw"},
+    ]
+    return json.dumps({"nbformat": 4, "metadata": {"language_info": {"name": "python"}}, "cells": cells}).encode()
+
+
+def pptx_sample() -> bytes:
+    body = pptx_shape("one", "二") + group(pptx_shape("grouped")) + pptx_table(("都市", "上限"), ("大阪", "90"))
+    return pptx(
+        [
+            PptxSlide(pptx_shape("Travel 出張", placeholder="title") + body, notes=pptx_shape("Say hello")),
+            PptxSlide(),
+            PptxSlide(pptx_shape("Untitled")),
+        ],
+        title="Travel",
+    )
+
+
+def html_sample() -> bytes:
+    table = "<table><caption>表</caption><tr><th>都市<th colspan=2>値<tr><td>大阪<td>1<td>2</table>"
+    menu = "<nav><a href=/>Home</a></nav><script>var a = '<p>';</script>"
+    return (
+        f"<!DOCTYPE html><html lang=ja><head><meta charset=shift_jis><title>規程 &amp; guide</title></head><body>{menu}"
+        f"<h1>規程</h1><p>Words<br>and <b>more&shy;</b>.</p><ol><li>one<ul><li>two</ul></ol>{table}<pre>\n  x = 1</pre>"
+    ).encode("cp932")
+
+
+def epub_sample() -> bytes:
+    first = "<html><head><title/></head><body><h1>第一章</h1><p>Words</p><ul><li>one</li></ul></body></html>"
+    return epub({"a.xhtml": first, "b.xhtml": "<h2>Two</h2><p>more</p>"}, metadata="<title>A book</title>")
+
+
 SAMPLES: dict[str, Callable[[], bytes]] = {
     "markdown": markdown_sample,
     "text": text_sample,
     "pdf": pdf_sample,
     "docx": docx_sample,
+    "html": html_sample,
+    "epub": epub_sample,
+    "csv": csv_sample,
+    "notebook": notebook_sample,
+    "pptx": pptx_sample,
 }
 
 every_loader = pytest.mark.parametrize("name", component_names("loading"))
@@ -150,7 +206,7 @@ def test_damaged_files_give_a_clean_document_or_a_load_error(
 ) -> None:
     sample = SAMPLES[name]()
     for seed in range(part * MUTATIONS // 4, (part + 1) * MUTATIONS // 4):
-        path = place(name, mutated(sample, random.Random(seed)))
+        path = place(name, damaged(sample, random.Random(seed)))
         found = outcome(name, path)
         if isinstance(found, Document):
             check(found)
@@ -165,26 +221,6 @@ def outcome(name: str, path: Path) -> Document | LoadError:
         return loader(name).load(path, "damaged")
     except LoadError as error:
         return error
-
-
-def mutated(data: bytes, rnd: random.Random) -> bytes:
-    """Damage a file as disks, networks and editors do: cut, overwrite, repeat, drop, or mix in bytes."""
-    damaged = bytearray(data)
-    for _ in range(rnd.choice((1, 1, 2, 8, 40))):
-        at = rnd.randrange(len(damaged) + 1)
-        length = rnd.choice((1, 1, 4, 64, 512))
-        kind = rnd.randrange(5)
-        if kind == 0:
-            damaged[at : at + length] = rnd.randbytes(length)
-        elif kind == 1:
-            del damaged[at : at + length]
-        elif kind == 2:
-            damaged[at:at] = damaged[max(0, at - length) : at]
-        elif kind == 3 and damaged and at < len(damaged):
-            damaged[at] ^= 1 << rnd.randrange(8)
-        elif len(damaged) > 100:
-            del damaged[rnd.randrange(len(damaged) // 2, len(damaged)) :]
-    return bytes(damaged)
 
 
 def test_suffixes_are_lower_case_and_belong_to_one_loader_each() -> None:
@@ -206,11 +242,13 @@ def test_only_regular_files_of_a_known_suffix_and_size_are_opened(tmp_path: Path
     (tmp_path / "folder.md").mkdir()
     (tmp_path / "large.md").write_bytes(b"x" * 2_000_000)
     (tmp_path / "picture.png").write_bytes(b"x")
+    (tmp_path / "odd.sfx").write_bytes(b"x")
     for file, reason in (
         ("pipe.md", "pipe"),
         ("folder.md", "a folder"),
         ("large.md", r"1\.9 MB, more than the limit of 1\.0 MB"),
-        ("picture.png", r"no loader reads \.png; readable are .*\.docx"),
+        ("picture.png", r"no loader reads \.png: a picture; .* OCR"),
+        ("odd.sfx", r"no loader reads \.sfx; readable are .*\.docx"),
         ("gone.md", "does not exist"),
     ):
         with pytest.raises(LoadError, match=reason) as caught:

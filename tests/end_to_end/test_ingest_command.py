@@ -104,6 +104,20 @@ def test_many_skipped_files_are_counted_after_the_first_twenty(tmp_path: Path) -
     assert lines[-1] == "skipped: 5 more, all listed by --json"
 
 
+def test_a_warning_that_many_files_share_is_one_line_and_all_of_them_are_in_the_json(tmp_path: Path) -> None:
+    """Here that a chunker could not make chunks of the size that is set, as the embedder takes less."""
+    write(tmp_path / "docs", **dict.fromkeys("abcd", "# Notes\n\n" + "word " * 600), short="# Notes\n\nOne.\n")
+    done = run(INGEST, "docs", cwd=tmp_path, KB_CHUNKING__USE="fixed")
+    said = "some chunks end before size_words = 500: hashing takes no more than 448 tokens beside the header (64)"
+    assert done.stderr.splitlines() == [f"warning: 4 files, a.md the first: {said}"]
+    assert done.returncode == 0
+    again = run(INGEST, "docs", "--rebuild", "--json", cwd=tmp_path, KB_CHUNKING__USE="fixed")
+    warned = [{"path": f"{name}.md", "status": "warning", "reason": said} for name in "abcd"]
+    assert json.loads(again.stdout)["problems"] == warned
+    small = run(INGEST, "docs", cwd=tmp_path, KB_CHUNKING__USE="fixed", KB_CHUNKING__FIXED__SIZE_WORDS="400")
+    assert small.stderr == ""
+
+
 def test_collections_and_configurations_are_kept_apart_and_a_rebuild_costs_no_embedding(tmp_path: Path) -> None:
     write(tmp_path / "docs", a="# One\n\nFirst text.\n")
     (tmp_path / "other.toml").write_text('data_dir = "elsewhere"\ndocuments_dir = "docs"\n')

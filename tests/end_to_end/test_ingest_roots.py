@@ -216,7 +216,7 @@ def test_progress_is_shown_on_a_terminal_only_and_not_when_quiet(tmp_path: Path,
         os.close(theirs)
     if terminal and not quiet:
         assert b"12/12" in shown
-        assert b"12 chunks embedded" in shown
+        assert b"12 texts embedded" in shown
     else:
         assert shown == b""
 

@@ -152,5 +152,13 @@ def test_a_continued_table_has_its_head_row_in_the_header_and_its_beginning_has_
     assert chunk_at(document, "| 3 | 4 |", header_tokens=4).header == "T"
 
 
+def test_a_table_of_one_row_and_the_text_within_a_head_row_have_no_head_row_above() -> None:
+    text = "a,b c,d\n1,2 3,4"
+    for table in (Block("table", 0, len(text)), Block("table", 0, text.index("\n"))):
+        document = Document("d", "t.csv", text, "", "csv", blocks=(table,))
+        assert chunk_at(document, "c,d").header == ""
+        assert chunk_at(document, "3,4").header == ("a,b c,d" if table.end == len(text) else "")
+
+
 def test_line_ends_in_a_title_do_not_reach_the_header() -> None:
     assert chunk_at(manual(title="Gateway\nmanual", text="Only."), "Only.").header == "Gateway manual"

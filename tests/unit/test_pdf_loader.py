@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 
 from kb.errors import LoadError
 from kb.loading import load_document
+from kb.loading._pdf_read import blank_pages
 from kb.loading._pdf_text import junk_share, mend_page, without_running_lines
 from kb.records import Document
 from tests.pdf_writer import pdf
@@ -110,6 +112,14 @@ def test_blank_pages_and_no_pages_are_no_error_but_reported(load: Load) -> None:
     assert load(pdf([])).warnings == ("no text in it: the PDF has no pages",)
 
 
+def test_an_empty_page_is_told_from_a_damaged_one_and_a_page_tree_that_holds_itself_ends() -> None:
+    data = pdf([["one"], [], ["three"], []], broken=[2])
+    assert blank_pages(data, (), [1, 2, 3]) == {1, 3}
+    assert blank_pages(b"no PDF", (), [0]) == set()
+    loop = re.sub(rb"Kids\[\d+ 0 R", b"Kids[2 0 R", data)
+    assert blank_pages(loop, (), [0, 1, 2, 3]) <= {0, 1, 2, 3}
+
+
 @pytest.mark.parametrize(
     ("data", "reason"),
     [
@@ -135,6 +145,13 @@ def test_junk_before_the_header_and_a_wrong_table_of_objects_are_no_hindrance(lo
 def test_a_turned_page_is_read_in_the_order_of_its_lines(load: Load) -> None:
     lines = [(60, 700, "first line of the page"), (60, 680, "second line"), (60, 660, "third line")]
     assert load(pdf([lines], rotate=90)).text == "first line of the page\nsecond line\nthird line"
+
+
+def test_a_word_divided_on_a_turned_page_is_joined_as_on_any_other(load: Load) -> None:
+    lines = [(60, 700, "for all who work in the halls: the main-"), (60, 680, "tenance of pumps is due in May")]
+    joined = "for all who work in the halls: the maintenance of pumps is due in May"
+    assert load(pdf([lines])).text == joined
+    assert load(pdf([lines], rotate=90)).text == joined
 
 
 def test_what_lies_outside_of_the_page_is_not_read(load: Load) -> None:
@@ -211,13 +228,27 @@ def test_line_breaks_in_a_cjk_paragraph_are_closed_and_others_stay() -> None:
 
 
 def test_running_lines_are_kept_once() -> None:
-    pages = [f"HANDBOOK\nwords of {word}\nPage {n} of 5" for n, word in enumerate(("a", "b", "c", "d", "e"), 1)]
-    assert without_running_lines(pages) == (pages[0], "words of b", "words of c", "words of d", "words of e")
+    pages = [f"HANDBOOK\nWords of {word}.\nPage {n} of 5" for n, word in enumerate(("a", "b", "c", "d", "e"), 1)]
+    assert without_running_lines(pages) == (pages[0], "Words of b.", "Words of c.", "Words of d.", "Words of e.")
 
 
 def test_left_and_right_pages_may_have_headers_of_their_own() -> None:
-    pages = [f"{'Left' if n % 2 else 'Right'} header\nwords {chr(97 + n)}" for n in range(10)]
-    assert without_running_lines(pages)[2:] == tuple(f"words {chr(97 + n)}" for n in range(2, 10))
+    pages = [f"{'Left' if n % 2 else 'Right'} header\nWords {chr(97 + n)}." for n in range(10)]
+    assert without_running_lines(pages)[2:] == tuple(f"Words {chr(97 + n)}." for n in range(2, 10))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("The parcel is stored", "for ten days. Then it", "goes back. It is free", "of charge.", "Next."),
+        ("荷物は十日間", "保管します。その後は", "返送し、料金は", "かかりません。", "次へ。"),
+        ("包裹保管十", "天，之后", "退回，不收", "费用。", "下一章。"),
+    ],
+    ids=["en", "ja", "zh"],
+)
+def test_running_lines_are_never_left_amid_a_sentence_that_crosses_pages(words: tuple[str, ...]) -> None:
+    pages = [words[0], *(f"HANDBOOK\n{text}\nPage {n} of 5" for n, text in enumerate(words[1:], 2))]
+    assert without_running_lines(pages) == (*words[:3], f"{words[3]}\nPage 4 of 5", f"HANDBOOK\n{words[4]}")
 
 
 @pytest.mark.parametrize(

@@ -51,14 +51,37 @@ def test_documents_are_found_in_order_with_size_and_time(write: Write) -> None:
 
 
 def test_what_is_no_document_is_skipped_with_a_reason(write: Write) -> None:
-    root = write("a.md", "~$a.docx", ".DS_Store", ".git/config.md", "node_modules/x/readme.md", "image.png", "LICENSE")
+    root = write("a.md", "~$a.docx", ".DS_Store", ".git/config.md", "node_modules/x/readme.md", "data.sfx", "LICENSE")
     result = look(root)
     assert found(result) == ["a.md"]
     reasons = dict(result.skipped)
-    assert set(reasons) == {"~$a.docx", ".DS_Store", ".git", "node_modules", "image.png", "LICENSE"}
+    assert set(reasons) == {"~$a.docx", ".DS_Store", ".git", "node_modules", "data.sfx", "LICENSE"}
     assert "open in Word" in reasons["~$a.docx"]
     assert "hidden" in reasons[".git"]
-    assert ".docx, .md, .txt" in reasons["image.png"]
+    assert ".docx, .md, .txt" in reasons["data.sfx"]
+    assert ".docx, .md, .txt" in reasons["LICENSE"]
+
+
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        ("会議録.DOC", "no loader reads .doc: an old Word file; save it as .docx"),
+        ("budget.xls", "export each sheet as .csv"),
+        ("slides.ppt", "save them as .pptx"),
+        ("letter.odt", "save it as .docx or .pdf"),
+        ("扫描件.jpeg", "run OCR"),
+        ("backup.tar.gz", "unpack it"),
+        ("call.mp3", "transcript"),
+        ("thread.eml", "save the messages"),
+        ("name.md ", "no loader reads '.md '; readable are"),
+    ],
+)
+def test_what_no_loader_reads_is_skipped_with_what_would_help(write: Write, name: str, advice: str) -> None:
+    assert advice in dict(look(write(name)).skipped)[name]
+
+
+def test_a_suffix_that_a_loader_reads_is_read_whatever_is_known_about_it(write: Write) -> None:
+    assert found(walk(write("old.doc"), {".doc"})) == ["old.doc"]
 
 
 def test_hidden_means_hidden_below_the_root(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Puts the text of a Word document together and remembers where its headings and blocks are."""
+"""Puts the text of a document together and remembers where its headings and blocks are."""
 
 from __future__ import annotations
 
@@ -39,6 +39,13 @@ class TextBuilder:
     def table_row(self, text: str) -> None:
         """Add a row; rows that follow each other are one block until `end_table`."""
         self._line("table", text.rstrip())
+
+    def code(self, text: str) -> None:
+        """Add lines whose breaks and indents have a meaning, as one block."""
+        self._close()
+        span = self._add(text.rstrip(), "\n\n")
+        if span:
+            self.blocks.append(Block("code", *span))
 
     def end_table(self) -> None:
         """Close the table, so that one that follows directly is a block of its own."""
