@@ -4,6 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 BASE := $(VENV)/.base
 DEV := $(VENV)/.dev
+PEERS := .bench/.peers
 LOCK := --universal --generate-hashes --no-header --no-annotate --python-version 3.11
 # Measures times, so it runs alone.
 TIMED := tests/end_to_end/test_start_up.py
@@ -46,8 +47,17 @@ fix: $(DEV)  ## format and mend what can be mended by machine
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: $(DEV)  ## speed, side by side with a bare script
+$(PEERS): $(BASE) benchmarks/requirements-peers.txt
+	@test -x .bench/bin/python || $(PYTHON) -m venv .bench
+	.bench/bin/python -m pip install --quiet --disable-pip-version-check -r requirements.lock -r benchmarks/requirements-peers.txt
+	@touch $@
+
+bench: $(DEV) $(PEERS)  ## speed, side by side with bare libraries and peers; damaged files; memory
 	$(BIN)/python benchmarks/start_up.py
+	$(BIN)/python -m benchmarks.pdf_speed
+	$(BIN)/python -m benchmarks.fuzz_loading
+	$(BIN)/python -m benchmarks.ingest_memory
+	$(BIN)/python -m benchmarks.chunking_speed --peers .bench/bin/python
 
 eval: $(DEV)  ## quality on the golden questions, after an ingest of knowledge_base/
 	$(BIN)/python -m pipelines.ingest --quiet
