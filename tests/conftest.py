@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -12,6 +13,9 @@ import pytest
 # A busy machine is slow now and then, which says nothing about the code; in CI a run must be repeatable.
 hypothesis.settings.register_profile("kb", deadline=None, derandomize=bool(os.environ.get("CI")))
 hypothesis.settings.load_profile("kb")
+
+# A job in the background ignores Ctrl-C, and so would every process that a test starts and interrupts.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session", autouse=True)
