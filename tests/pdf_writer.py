@@ -30,6 +30,7 @@ def pdf(
     broken: Collection[int] = (),
     drawn: Collection[int] = (),
     rotate: int = 0,
+    upward: bool = False,
 ) -> bytes:
     """Write a PDF.
 
@@ -40,11 +41,12 @@ def pdf(
         broken: Indices of pages whose content cannot be unpacked.
         drawn: Indices of pages that hold a filled rectangle, as a scan holds its picture.
         rotate: Degrees by which a viewer turns all pages.
+        upward: Whether lines run upward on the page, so that one rotated by 90 degrees shows them level.
     """
     objects = [b"", b"", *_FONTS]
     kids = []
     for number, lines in enumerate(pages):
-        content = b"0 0 100 100 re f " * (number in drawn) + b" ".join(_shown(lines))
+        content = b"0 0 100 100 re f " * (number in drawn) + b" ".join(_shown(lines, upward=upward))
         packed = b"this is no zlib data at all" if number in broken else zlib.compress(content)
         objects.append(b"<</Length %d/Filter/FlateDecode>>stream\n%s\nendstream" % (len(packed), packed))
         objects.append(
@@ -77,7 +79,33 @@ def endless_pdf() -> bytes:
     return _file(objects, b"")
 
 
-def _shown(lines: Sequence[Line]) -> list[bytes]:
+def arabic_pdf(drawn: str) -> bytes:
+    """Write a PDF of one line of Arabic, its characters as they stand from left to right; `\ufefb` is one glyph, لا."""
+    letters = sorted(set(drawn))
+    shown = "".join("%02x" % (0x41 + letters.index(letter)) for letter in drawn).encode()
+    meant = [
+        b"<%02x> <%s>" % (0x41 + code, _hex(letter.replace("\ufefb", "لا"))) for code, letter in enumerate(letters)
+    ]
+    to_unicode = (
+        b"/CIDInit/ProcSet findresource begin 12 dict begin begincmap /CMapName/A def /CMapType 2 def "
+        b"1 begincodespacerange <00> <ff> endcodespacerange %d beginbfchar %s endbfchar "
+        b"endcmap end end" % (len(letters), b" ".join(meant))
+    )
+    content = b"BT /F1 12 Tf 60 700 Td <%s> Tj ET" % shown
+    return _file(
+        [
+            b"<</Type/Catalog/Pages 2 0 R>>",
+            b"<</Type/Pages/Count 1/Kids[3 0 R]>>",
+            b"<</Type/Page/Parent 2 0 R/MediaBox[0 0 595 842]/Contents 4 0 R/Resources<</Font<</F1 5 0 R>>>>>>",
+            b"<</Length %d>>stream\n%s\nendstream" % (len(content), content),
+            b"<</Type/Font/Subtype/Type1/BaseFont/Helvetica/Encoding/WinAnsiEncoding/ToUnicode 6 0 R>>",
+            b"<</Length %d>>stream\n%s\nendstream" % (len(to_unicode), to_unicode),
+        ],
+        b"",
+    )
+
+
+def _shown(lines: Sequence[Line], *, upward: bool) -> list[bytes]:
     shown = []
     below = TOP
     for line in lines:
@@ -85,7 +113,8 @@ def _shown(lines: Sequence[Line]) -> list[bytes]:
         below = y - LEADING
         font = b"F1" if text.isascii() else b"F2"
         string = b"<%s>" % (text.encode("latin-1").hex().encode() if text.isascii() else _hex(text))
-        shown.append(b"BT /%s %g Tf %g %g Td %s Tj ET" % (font, SIZE, x, y, string))
+        place = b"0 1 -1 0 %g %g Tm" % (LEFT + TOP - y, x) if upward else b"%g %g Td" % (x, y)
+        shown.append(b"BT /%s %g Tf %s %s Tj ET" % (font, SIZE, place, string))
     return shown
 
 

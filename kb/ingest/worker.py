@@ -32,6 +32,9 @@ _BYTES_PER_MEGABYTE = 1024 * 1024
 _MOST_OF_A_REASON = 2000
 """Bytes; a library's message can quote the file."""
 
+_WITHOUT_MEMORY = ("SIGABRT", "SIGTRAP", "SIGILL")
+"""How a native library ends itself when it gets none."""
+
 _NO_CONSOLE = int(getattr(subprocess, "CREATE_NO_WINDOW", 0))
 """On Windows a process would show a console of its own where the program has none."""
 
@@ -175,7 +178,7 @@ class Worker:
         name = signal.Signals(-status).name if -status in set(signal.Signals) else f"signal {-status}"
         if name == "SIGKILL":
             return "was killed (SIGKILL), perhaps because the machine had no memory left"
-        return f"crashed ({name})"
+        return f"crashed ({name})" + ", perhaps for want of memory" * (name in _WITHOUT_MEMORY)
 
 
 def _cannot_start(reason: str) -> KbError:

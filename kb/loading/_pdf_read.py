@@ -14,16 +14,13 @@ from dataclasses import dataclass, field
 from io import BytesIO
 from typing import Any
 
-from kb.loading._pdf_text import CJK_GAP
+from kb.loading._pdf_places import read_by_places
 
 _PDFIUM = threading.Lock()
 _PDFIUM_PASSWORD_ERROR = 4
 MAX_BOOKMARKS = 10_000
 """More are damage: a loop in the outline."""
 MAX_FIELD_CHARACTERS = 10_000
-MIN_COLUMN_GAP = 1.0
-"""In heights of a character. Gaps in running text measured at most 0.4, between columns 2.2 and more."""
-
 
 _LINE_END_HYPHEN = re.compile(r"(?<=\w)-[ \t]*\n(?=\w)")
 _SHOWS_TEXT = re.compile(rb"T[jJ]|['\"]")
@@ -43,7 +40,8 @@ class RawPage:
     """One page as a library gives it."""
 
     text: str = ""
-    rotated: bool = False
+    doubtful: bool = False
+    """Whether letters in it may be swapped."""
     drawn: bool = True
     """Whether anything is drawn on it: a page without text that is drawn is a scan."""
     problem: str | None = None
@@ -110,35 +108,13 @@ def _pdfium_page(document: Any, number: int) -> RawPage:
     except pypdfium2.PdfiumError as error:
         return RawPage(problem=str(error).rstrip("."))
     try:
-        text_page = page.get_textpage()
-        try:
-            # "Bounded" is what is on the page; "range" would add what lies outside of it.
-            text = _mark_columns(text_page, text_page.get_text_bounded(errors="replace"))
-        finally:
-            text_page.close()
+        text, doubtful = read_by_places(page)
         drawn = bool(text.strip()) or next(iter(page.get_objects(max_depth=1)), None) is not None
-        return RawPage(text, rotated=page.get_rotation() != 0, drawn=drawn)
+        return RawPage(text, doubtful=doubtful, drawn=drawn)
     except pypdfium2.PdfiumError as error:
         return RawPage(problem=str(error).rstrip("."))
     finally:
         page.close()
-
-
-def _mark_columns(text_page: Any, text: str) -> str:
-    """Make a tab of each gap between two CJK characters that is a column's, not a letter's."""
-    gaps = list(CJK_GAP.finditer(text))
-    # Positions in `text` are those of the characters only where nothing is hidden.
-    if not gaps or text_page.count_chars() != len(text) or text_page.get_text_range(errors="replace") != text:
-        return text
-    pieces = []
-    done = 0
-    for gap in gaps:
-        _, bottom, right, top = text_page.get_charbox(gap.start() - 1, loose=True)
-        left = text_page.get_charbox(gap.end(), loose=True)[0]
-        if left - right > MIN_COLUMN_GAP * (top - bottom):
-            pieces.append(text[done : gap.start()])
-            done = gap.end()
-    return "\t".join([*pieces, text[done:]])
 
 
 def _bookmarks(document: Any) -> tuple[Bookmark, ...]:

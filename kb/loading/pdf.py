@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -29,18 +28,15 @@ from kb.records import Document, Heading, Page, Scalar
 from kb.settings import ComponentOptions
 
 SUFFIXES = (".pdf",)
-VERSION = 2
+VERSION = 3
 """Raised by every change that could give another text, so that the next ingest reads files anew."""
 PACKAGES = ("pypdfium2", "pypdf")
 """Packages on which the text depends."""
 
 HEADER_WITHIN = 1024
 """`%PDF-` may stand after junk, but within so many bytes (ISO 32000-1, annex H)."""
-MIN_ARABIC_SHARE = 0.3
-"""From this share of Arabic letters on pypdf reads a page: pdfium swaps the letters of lam-alef."""
 MIN_SAME_LENGTH = 0.9
 """pypdf's text is taken for pdfium's when it has at least so many of its characters and words."""
-_ARABIC = re.compile("[\u0600-\u06ff\u0750-\u077f\ufb50-\ufdff\ufe70-\ufefc]")
 
 
 class Options(ComponentOptions):
@@ -175,11 +171,9 @@ class _File:
 
     def _best(self, number: int, page: RawPage) -> RawPage:
         """The page as the better library reads it."""
-        letters = _ARABIC.findall(page.text)
-        arabic = len(letters) > MIN_ARABIC_SHARE * sum(map(str.isalpha, page.text)) if letters else False
         junk = _is_junk(page.text)
         empty = not page.drawn and number not in self._blank
-        if not (page.problem or page.rotated or empty or arabic or junk) or self.second is None:
+        if not (page.problem or page.doubtful or empty or junk) or self.second is None:
             return page
         other = self.second.page(number) if number < self.second.page_count else RawPage(problem="it does not exist")
         if page.problem or not page.drawn:

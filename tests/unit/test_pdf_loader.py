@@ -17,7 +17,7 @@ from kb.loading import load_document
 from kb.loading._pdf_read import blank_pages
 from kb.loading._pdf_text import junk_share, mend_page, without_running_lines
 from kb.records import Document
-from tests.pdf_writer import pdf
+from tests.pdf_writer import arabic_pdf, pdf
 
 Load = Callable[..., Document]
 
@@ -145,6 +145,21 @@ def test_junk_before_the_header_and_a_wrong_table_of_objects_are_no_hindrance(lo
 def test_a_turned_page_is_read_in_the_order_of_its_lines(load: Load) -> None:
     lines = [(60, 700, "first line of the page"), (60, 680, "second line"), (60, 660, "third line")]
     assert load(pdf([lines], rotate=90)).text == "first line of the page\nsecond line\nthird line"
+
+
+@pytest.mark.parametrize("hidden", [False, True], ids=["all seen", "some hidden"])
+def test_lines_that_run_upward_on_a_turned_page_are_not_glued(load: Load, hidden: bool) -> None:
+    lines = ["The first line ends here.", "The second one follows.", "会議は月曜日です。", "次の行もあります。"]
+    page = [*lines[:2], *([] if hidden else lines[2:])]
+    beyond = [(60.0, 2000.0, "out of sight")] if hidden else []
+    turned = load(pdf([[*page, *beyond]], rotate=90, upward=True)).text
+    assert turned == load(pdf([page])).text
+    assert turned.startswith("\n".join(lines[:2]))
+
+
+def test_the_letters_of_an_arabic_ligature_are_in_their_order(load: Load) -> None:
+    # "السلام" is drawn from its end; the article's alef and lam are two letters, and stay.
+    assert load(arabic_pdf("م\ufefbسلا")).text == "السلام"
 
 
 def test_a_word_divided_on_a_turned_page_is_joined_as_on_any_other(load: Load) -> None:
