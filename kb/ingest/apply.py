@@ -124,7 +124,7 @@ class Applier:
 
     def _begin(self, file: FoundFile, known: SourceRow | None, reading: Reading) -> _Begun:
         """Have a file read, unless its content is known."""
-        pipeline = self._job.pipelines[file.path.suffix.lower()]
+        pipeline = self._job.pipelines[file.suffix]
         row = SourceRow(file.document_id, file.relative, file.size, file.mtime_ns, "", "indexed", "", pipeline)
         try:
             row = replace(row, content_hash=_file_hash(file))
