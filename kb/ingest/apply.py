@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeVar
 
-from kb.components import NotesCuts, StoreRow
+from kb.components import LoadsAhead, NotesCuts, StoreRow
 from kb.errors import LoadError
 from kb.ingest.report import Problem
 from kb.ledger.documents import SourceRow
@@ -132,6 +132,8 @@ class Applier:
             return _Begun(row, known, error)
         if known is not None and _same_content(known, row):
             return _Begun(row, known, None)
+        if isinstance(self._job.embedder, LoadsAhead):
+            self._job.embedder.load_ahead()  # while the file is read
         return _Begun(row, known, reading.begin(file))
 
     def _read(self, begun: _Begun) -> None:
