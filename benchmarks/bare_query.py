@@ -16,7 +16,8 @@ import numpy as np
 
 from kb.embedding._e5_model import E5Model
 from kb.embedding._e5_tokenizer import PIECE_BYTES, E5Tokenizer, PieceTable
-from kb.embedding._e5_weights import E5Weights, find_weights
+from kb.embedding._e5_weights import E5Weights
+from kb.embedding._manifest import find_weights
 
 
 def main() -> None:

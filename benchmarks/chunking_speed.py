@@ -28,7 +28,8 @@ from typing import Any, TypeAlias
 from benchmarks.made_markdown import as_document, made_markdown
 from kb.components import Chunker, Parts, build_component
 from kb.embedding._e5_tokenizer import E5Tokenizer, PieceTable
-from kb.embedding._e5_weights import E5Weights, find_weights
+from kb.embedding._e5_weights import E5Weights
+from kb.embedding._manifest import find_weights
 
 ROOT = Path(__file__).resolve().parents[1]
 SIZE_TOKENS = 400

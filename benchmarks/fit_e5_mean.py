@@ -26,7 +26,8 @@ import numpy as np
 from kb.embedding._e5_graph import graph_bytes
 from kb.embedding._e5_model import E5Model
 from kb.embedding._e5_tokenizer import E5Tokenizer, PieceTable
-from kb.embedding._e5_weights import E5Weights, find_weights
+from kb.embedding._e5_weights import E5Weights
+from kb.embedding._manifest import find_weights
 from kb.embedding.e5 import LANGUAGES_FILE, MAX_TOKENS, PASSAGE_PREFIX, SPECIAL_TOKENS
 
 PASSAGE_CHARACTERS = 800

@@ -24,7 +24,8 @@ from typing import Any
 from platformdirs import user_cache_dir
 
 from kb.embedding._e5_cache import E5Cache
-from kb.embedding._e5_weights import E5Weights, find_weights
+from kb.embedding._e5_weights import E5Weights
+from kb.embedding._manifest import find_weights
 from kb.embedding.e5 import LANGUAGES_FILE
 from kb.knowledge_base import KnowledgeBase
 from kb.ledger.ledger import Ledger

@@ -119,6 +119,15 @@ class NamesVocabulary(Protocol):
 
 
 @runtime_checkable
+class LoadsAhead(Protocol):
+    """An embedder that takes a while to load, which can happen while its caller does other things."""
+
+    def load_ahead(self) -> None:
+        """Begin to load what the first text needs; again is nothing. A failure is raised at the first use."""
+        ...
+
+
+@runtime_checkable
 class CountsRequests(Protocol):
     """An embedder behind a service, which counts what it sent."""
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from kb.answering import Answerer
 from kb.background import SAMPLE_CHUNKS, Background
-from kb.components import AnswerGenerator, Chat, Chunker, Embedder, Parts, Reranker, Store, build_component
+from kb.components import AnswerGenerator, Chat, Chunker, Embedder, LoadsAhead, Parts, Reranker, Store, build_component
 from kb.errors import ConfigError, IndexMismatchError, NothingIngestedError
 from kb.ingest.remembering import RememberingEmbedder
 from kb.ledger.ledger import Ledger, file_identity, nothing_ingested
@@ -296,6 +296,8 @@ class KnowledgeBase:
             if generation.fingerprint != self.embedder.fingerprint:
                 mend = self._store.ingest_command(ledger.root(), rebuild=True)
                 raise IndexMismatchError(generation.fingerprint, self.embedder.fingerprint, mend)
+            if isinstance(self.embedder, LoadsAhead):
+                self.embedder.load_ahead()  # while the store is opened
             store = self._store.open_filled(ledger, generation)
             samples = ledger.script_samples(generation.number, generation.fingerprint, SAMPLE_CHUNKS)
             self._opened = _Opened(revision, generation, store, Background(samples))

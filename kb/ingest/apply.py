@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeVar
 
-from kb.components import NotesCuts, StoreRow
+from kb.components import LoadsAhead, NotesCuts, StoreRow
 from kb.errors import LoadError
 from kb.ingest.report import Problem
 from kb.ledger.documents import SourceRow
@@ -124,7 +124,7 @@ class Applier:
 
     def _begin(self, file: FoundFile, known: SourceRow | None, reading: Reading) -> _Begun:
         """Have a file read, unless its content is known."""
-        pipeline = self._job.pipelines[file.path.suffix.lower()]
+        pipeline = self._job.pipelines[file.suffix]
         row = SourceRow(file.document_id, file.relative, file.size, file.mtime_ns, "", "indexed", "", pipeline)
         try:
             row = replace(row, content_hash=_file_hash(file))
@@ -132,6 +132,8 @@ class Applier:
             return _Begun(row, known, error)
         if known is not None and _same_content(known, row):
             return _Begun(row, known, None)
+        if isinstance(self._job.embedder, LoadsAhead):
+            self._job.embedder.load_ahead()  # while the file is read
         return _Begun(row, known, reading.begin(file))
 
     def _read(self, begun: _Begun) -> None:

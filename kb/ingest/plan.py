@@ -44,22 +44,20 @@ def make_plan(walk: Walk, sources: Mapping[str, SourceRow], pipelines: Mapping[s
     """
     due: list[FoundFile] = []
     unchanged: list[FoundFile] = []
-    found = set()
+    # An id is a hash of the path, and takes longer to make than all else that is looked at here.
+    missing = {source.path: source for source in sources.values()}
     for file in walk.files:
-        found.add(file.document_id)
-        source = sources.get(file.document_id)
+        source = missing.pop(file.relative, None)
         same = source is not None and (source.size, source.mtime_ns, source.pipeline, source.status) == (
             file.size,
             file.mtime_ns,
-            pipelines[file.path.suffix.lower()],
+            pipelines[file.suffix],
             "indexed",
         )
         (unchanged if same else due).append(file)
     removed, hidden = [], []
     skipped = dict(walk.skipped)
-    for document_id, source in sources.items():
-        if document_id in found:
-            continue
+    for source in missing.values():
         reason = _why_hidden(source.path, skipped)
         if reason is None:
             removed.append(source)
@@ -162,14 +160,13 @@ def changes_in_words(walk: Walk, sources: Mapping[str, SourceRow]) -> str | None
 
     Files that failed and have not changed since are no news.
     """
-    files = {file.document_id: file for file in walk.files}
+    missing = {source.path: source for source in sources.values()}
+    known = [(file, missing.pop(file.relative, None)) for file in walk.files]
     skipped = dict(walk.skipped)
-    new = sum(document_id not in sources for document_id in files)
-    gone = sum(document_id not in files and _why_hidden(s.path, skipped) is None for document_id, s in sources.items())
+    new = sum(source is None for _, source in known)
+    gone = sum(_why_hidden(path, skipped) is None for path in missing)
     changed = sum(
-        document_id in sources
-        and (sources[document_id].size, sources[document_id].mtime_ns) != (file.size, file.mtime_ns)
-        for document_id, file in files.items()
+        source is not None and (source.size, source.mtime_ns) != (file.size, file.mtime_ns) for file, source in known
     )
     parts = [f"{count} {word}" for count, word in ((new, "new"), (changed, "changed"), (gone, "gone")) if count]
     return f"the folder has changed since the last ingest (files: {', '.join(parts)})" if parts else None

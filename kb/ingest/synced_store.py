@@ -46,11 +46,12 @@ class SyncedStore:
 
     def restore(self) -> None:
         """Finish what an interrupted run left, and fill a store that is new, or was lost with its folder."""
+        in_step = self._ledger.in_step(self._generation)
         unfilled = filled_store(self._folder) != self._name and self._ledger.has_chunks(self._generation)
-        stale = self._ledger.stale_rows(self._generation)
-        if unfilled or stale or next(self._ledger.unsynced_chunks(self._generation), None):
+        if unfilled or not in_step:
             self._open()
-        self.discard(stale)
+        if not in_step:
+            self.discard(self._ledger.stale_rows(self._generation))
 
     def write(self, rows: Sequence[StoreRow]) -> None:
         """Upsert rows that are not live yet; they count as held once the ledger flips them live."""

@@ -12,7 +12,9 @@ import os
 import stat
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
+from typing import TypeAlias
 
 from kb.errors import ConfigError
 from kb.loading import document_id, readable_path, why_not_read
@@ -23,15 +25,33 @@ EXCLUDED_FOLDERS = ("node_modules", "__pycache__", "__MACOSX")
 _HIDDEN = "hidden: its name begins with a dot; rename it to have it read"
 
 
+_Entry: TypeAlias = "os.DirEntry[str]"
+_by_name = attrgetter("name")
+
+
 @dataclass(frozen=True, slots=True)
 class FoundFile:
-    """A regular file that a loader can read."""
+    """A regular file that a loader can read.
 
-    path: Path
+    Of most files a run needs nothing but to see that they are as they were: what costs time is made when asked for.
+    """
+
+    location: str | Path
+    """Where it is."""
     relative: str
     """From the root: NFC, forward slashes, valid Unicode; what a citation shows."""
     size: int
     mtime_ns: int
+
+    @property
+    def path(self) -> Path:
+        """Where it is."""
+        return Path(self.location)
+
+    @property
+    def suffix(self) -> str:
+        """What decides who reads it: lower case, with the dot; empty when the name has none."""
+        return os.path.splitext(self.location)[1].lower()
 
     @property
     def document_id(self) -> str:
@@ -77,7 +97,7 @@ class _Walker:
     def __init__(
         self, root: Path, suffixes: Collection[str], exclude_folders: Collection[str], exclude: Iterable[Path]
     ) -> None:
-        self._root = root
+        self._root = os.fspath(root)
         self._real_root = os.path.realpath(root)
         self._suffixes = frozenset(suffixes)
         self._folders = frozenset(exclude_folders)
@@ -86,10 +106,24 @@ class _Walker:
         self._skipped: dict[str, str] = {}
 
     def run(self) -> None:
-        for folder, names, files in os.walk(self._root, followlinks=False, onerror=self._folder_error):
-            names[:] = sorted(name for name in names if self._enters(Path(folder, name)))
-            for name in sorted(files):  # sorted, so that of two spellings of a name always the same one wins
-                self._look_at(Path(folder, name))
+        folders = [(self._root, "")]  # each with what its names are put behind to be relative
+        while folders:
+            folder, above = folders.pop()
+            try:
+                with os.scandir(folder) as listed:
+                    # Sorted, so that of two spellings of a name always the same one wins.
+                    entries = sorted(listed, key=_by_name)
+            except OSError as error:
+                self._folder_error(folder, above, error)
+                continue
+            inner: list[_Entry] = []
+            files: list[_Entry] = []
+            for entry in entries:
+                (inner if _is_folder(entry) else files).append(entry)
+            entered = [(entry.path, f"{above}{entry.name}/") for entry in inner if self._enters(entry, above)]
+            folders += reversed(entered)
+            for entry in files:
+                self._look_at(entry, above)
 
     def result(self) -> Walk:
         return Walk(
@@ -97,60 +131,59 @@ class _Walker:
             skipped=tuple(sorted(self._skipped.items())),
         )
 
-    def _relative(self, path: Path) -> str:
-        return readable_path(path.relative_to(self._root).as_posix())
-
-    def _skip(self, path: Path, reason: str) -> None:
-        relative = self._relative(path)
+    def _skip(self, name: str, reason: str) -> None:
+        """Note why what has this relative name is no document."""
+        relative = readable_path(name)
         if relative in self._skipped or relative in self._files:
             relative = _told_apart(relative, self._skipped)
         self._skipped[relative] = reason
 
-    def _folder_error(self, error: OSError) -> None:
-        folder = Path(error.filename or self._root)
+    def _folder_error(self, folder: str, above: str, error: OSError) -> None:
         if folder == self._root:
-            raise ConfigError(f"documents_dir = {str(folder)!r} cannot be listed: {error.strerror}") from error
-        self._skip(folder, f"the folder cannot be listed ({error.strerror}); change its permissions")
+            raise ConfigError(f"documents_dir = {folder!r} cannot be listed: {error.strerror}") from error
+        self._skip(above.removesuffix("/"), f"the folder cannot be listed ({error.strerror}); change its permissions")
 
-    def _enters(self, folder: Path) -> bool:
+    def _enters(self, folder: _Entry, above: str) -> bool:
         """Whether to walk into a folder; the reason why not is noted."""
         if folder.is_symlink():
-            self._skip(folder, "a link to a folder is not followed; copy or move the folder itself below the root")
-        elif self._excluded and os.path.realpath(folder) in self._excluded:
-            self._skip(folder, "the folder where this program keeps its data")
+            reason = "a link to a folder is not followed; copy or move the folder itself below the root"
+        elif self._excluded and os.path.realpath(folder.path) in self._excluded:
+            reason = "the folder where this program keeps its data"
         elif folder.name.startswith("."):
-            self._skip(folder, _HIDDEN)
+            reason = _HIDDEN
         elif folder.name in self._folders:
-            self._skip(folder, f"folders called {folder.name} are not read")
+            reason = f"folders called {folder.name} are not read"
         else:
             return True
+        self._skip(above + folder.name, reason)
         return False
 
-    def _look_at(self, path: Path) -> None:
-        reason = self._no_document(path.name)
+    def _look_at(self, entry: _Entry, above: str) -> None:
+        name = above + entry.name
+        reason = self._no_document(entry.name)
         if reason:
-            self._skip(path, reason)
+            self._skip(name, reason)
             return
         try:
-            status = path.lstat()
+            status = entry.stat(follow_symlinks=False)
             if stat.S_ISLNK(status.st_mode):
-                reason = self._link_reason(path)
-                status = path.stat()
+                reason = self._link_reason(entry.path)
+                status = os.stat(entry.path)
         except OSError as error:
-            if path.is_symlink() and error.errno in (errno.ENOENT, errno.ELOOP):
-                self._skip(path, "a link whose target does not exist; remove or mend it")
+            if entry.is_symlink() and error.errno in (errno.ENOENT, errno.ELOOP):
+                self._skip(name, "a link whose target does not exist; remove or mend it")
                 return
-            self._skip(path, f"the system cannot read it ({error.strerror})")
+            self._skip(name, f"the system cannot read it ({error.strerror})")
             return
         if not stat.S_ISREG(status.st_mode):
             reason = "not a file but a pipe, socket or device"
-        relative = self._relative(path)
+        relative = readable_path(name)
         if not reason and relative in self._files:
             reason = f"the same name as {relative} in another Unicode spelling; rename one of them"
         if reason:
-            self._skip(path, reason)
+            self._skip(name, reason)
         else:
-            self._files[relative] = FoundFile(path, relative, status.st_size, status.st_mtime_ns)
+            self._files[relative] = FoundFile(entry.path, relative, status.st_size, status.st_mtime_ns)
 
     def _no_document(self, name: str) -> str | None:
         """Why a file of this name is no document; None when it is one."""
@@ -161,7 +194,7 @@ class _Walker:
         suffix = os.path.splitext(name)[1].lower()
         return None if suffix in self._suffixes else why_not_read(suffix, self._suffixes)
 
-    def _link_reason(self, link: Path) -> str | None:
+    def _link_reason(self, link: str) -> str | None:
         """Why a link to a file is not read; None when its target is reached in no other way."""
         target = os.path.realpath(link)
         if not _is_below(target, self._real_root):
@@ -175,6 +208,14 @@ class _Walker:
 
     def _is_skipped_name(self, name: str) -> bool:
         return name.startswith(".") or name in self._folders
+
+
+def _is_folder(entry: _Entry) -> bool:
+    """Whether an entry is a folder, or a link to one."""
+    try:
+        return entry.is_dir()
+    except OSError:
+        return False
 
 
 def _is_below(path: str, folder: str) -> bool:

@@ -88,6 +88,20 @@ class Chunks(LedgerConnection):
             )
         return self._walk(generation, [row[0] for row in ids])
 
+    def in_step(self, generation: int) -> bool:
+        """Whether the store holds what is live, by the ledger's book: nothing is stale and nothing unsynced.
+
+        Counting takes a twentieth of the time of looking for the rows, and every run asks. It tells the same: a row
+        that is not dirty says what its live chunk does, for both are written in one transaction.
+        """
+        with self.snapshot():
+            ((rows, dirty),) = self._rows(
+                "SELECT COUNT(*), COUNT(CASE payload_hash WHEN ? THEN 1 END) FROM store_rows WHERE generation = ?",
+                (DIRTY, generation),
+            )
+            ((live,),) = self._rows("SELECT COUNT(*) FROM chunks WHERE generation = ?", (generation,))
+        return not dirty and rows == live
+
     def needing_upsert(self, generation: int, source: str, chunks: Sequence[Chunk]) -> list[Chunk]:
         """Those of the chunks that the store does not hold exactly as they are here."""
         with self.snapshot():

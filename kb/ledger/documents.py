@@ -240,9 +240,8 @@ class Documents(Words):
 
 def _source_row(row: Sequence[Any]) -> SourceRow:
     document_id, path, size, mtime_ns, content_hash, status, reason, pipeline, warnings = row
-    return SourceRow(
-        document_id, path, size, mtime_ns, content_hash, status, reason, pipeline, tuple(json.loads(warnings))
-    )
+    told = tuple(json.loads(warnings)) if warnings != "[]" else ()  # most have none, and every run reads all
+    return SourceRow(document_id, path, size, mtime_ns, content_hash, status, reason, pipeline, told)
 
 
 def _chunk_row(position: int, chunk: Chunk) -> tuple[Any, ...]:

@@ -106,16 +106,22 @@ def loader_fingerprint(name: str, options: Mapping[str, Any]) -> str:
     Raises:
         ConfigError: an option is unknown or has a wrong value.
     """
-    from importlib.metadata import version
-
     from kb.components import component_module
     from kb.settings import explain_validation
 
     module = component_module("loading", name)
     chosen = explain_validation(module.Options, options, section=f"loading.{name}").model_dump_json()
-    packages = [f"{package} {version(package)}" for package in module.PACKAGES]
+    packages = [f"{package} {_version(package)}" for package in module.PACKAGES]
     parts = "\n".join((str(module.VERSION), chosen, *packages))
     return f"{name}-{hashlib.sha256(parts.encode('utf-8')).hexdigest()[:FINGERPRINT_LENGTH]}"
+
+
+@cache
+def _version(package: str) -> str:
+    """The installed version; looking for it takes some milliseconds."""
+    from importlib.metadata import version
+
+    return version(package)
 
 
 def _loader(name: str, options: Mapping[str, Mapping[str, Any]]) -> Loader:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import stat
 import unicodedata
 from pathlib import Path
@@ -15,6 +16,9 @@ ID_LENGTH = 32
 
 BYTES_PER_MEGABYTE = 1024 * 1024
 
+_OTHER_SURROGATE = re.compile("[\ud800-\udc7f\udd00-\udfff]")
+"""Half a surrogate pair that stands for no byte."""
+
 
 def readable_path(relative: str) -> str:
     r"""Give a relative path as it is stored and shown: NFC, forward slashes, valid Unicode.
@@ -24,13 +28,15 @@ def readable_path(relative: str) -> str:
     """
     if os.sep != "/":
         relative = relative.replace(os.sep, "/")
+    if relative.isascii():  # as most names: a walk asks for every file
+        return relative
     raw = relative.encode("utf-8", "surrogateescape" if _escaped(relative) else "surrogatepass")
     return unicodedata.normalize("NFC", raw.decode("utf-8", "backslashreplace"))
 
 
 def _escaped(name: str) -> bool:
     """Whether every lone surrogate in `name` stands for one byte, as os.fsdecode makes them."""
-    return not any("\ud800" <= c < "\udc80" or "\udcff" < c <= "\udfff" for c in name)
+    return _OTHER_SURROGATE.search(name) is None
 
 
 def document_id(relative: str) -> str:

@@ -13,7 +13,8 @@ from kb.embedding._e5_check import TEXTS
 from kb.embedding._e5_graph import graph_bytes
 from kb.embedding._e5_model import E5Model
 from kb.embedding._e5_tokenizer import E5Tokenizer, PieceTable
-from kb.embedding._e5_weights import E5Weights, find_weights
+from kb.embedding._e5_weights import E5Weights
+from kb.embedding._manifest import find_weights
 from kb.embedding.e5 import E5Embedder, Options, build
 from kb.errors import KbError
 

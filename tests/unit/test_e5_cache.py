@@ -18,7 +18,8 @@ from kb.embedding._e5_check import MIN_COSINE, TEXTS, check_cosine
 from kb.embedding._e5_graph import WEIGHT_LIMIT, graph_bytes
 from kb.embedding._e5_model import E5Model
 from kb.embedding._e5_tokenizer import E5Tokenizer, PieceTable
-from kb.embedding._e5_weights import E5Weights, find_weights
+from kb.embedding._e5_weights import E5Weights
+from kb.embedding._manifest import find_weights
 from kb.errors import ConfigError
 
 ROOT = Path(__file__).parents[2]

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kb.embedding._e5_tokenizer import SMALL_TEXT_BUDGET, E5Tokenizer, PieceTable
-from kb.embedding._e5_weights import E5Weights, find_weights
+from kb.embedding._e5_weights import E5Weights
+from kb.embedding._manifest import find_weights
 
 TEXTS = [
     "Hello world",
