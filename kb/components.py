@@ -135,6 +135,17 @@ class CountsRequests(Protocol):
     """Requests that were answered, since it was built."""
 
 
+@runtime_checkable
+class Metered(Protocol):
+    """An embedder behind a service that is paid for, or that takes only so much in a minute."""
+
+    model: str
+    """The service's name for it, as in `[ingest.prices]`."""
+    tokens_per_minute: int | None
+    """What is sent at most; None when no rate is configured."""
+    requests_per_minute: int | None
+
+
 @dataclass(frozen=True, slots=True)
 class StorePlace:
     """Where a store keeps its data, and for which vectors."""

@@ -13,7 +13,8 @@ KbError                       catch this to catch them all
 ├── IndexMismatchError        the index was built with another embedder: `stored`, `configured`
 ├── NothingIngestedError      a question before the first ingest
 ├── LockedError               another process is ingesting into the collection: `holder`
-└── RemovalRefusedError       this run would remove much of the collection: `removed`, `total`
+├── RemovalRefusedError       this run would remove much of the collection: `removed`, `total`
+└── CostRefusedError          this run would cost more than allowed: `dollars`, `allowed`
 
 Each message says what happened, to which thing, and what to do. Facts are attributes.
 """
@@ -112,4 +113,13 @@ class RemovalRefusedError(KbError):
     def __init__(self, message: str, *, removed: int, total: int) -> None:
         self.removed = removed
         self.total = total
+        super().__init__(message)
+
+
+class CostRefusedError(KbError):
+    """The run would cost more than the caller allows; `dollars` is None when nobody knows what it costs."""
+
+    def __init__(self, message: str, *, dollars: float | None, allowed: float) -> None:
+        self.dollars = dollars
+        self.allowed = allowed
         super().__init__(message)

@@ -108,19 +108,35 @@ class KnowledgeBase:
     # ── what people do ──
 
     def ingest(
-        self, folder: str | Path | None = None, *, rebuild: bool = False, allow_removals: bool = False
+        self,
+        folder: str | Path | None = None,
+        *,
+        rebuild: bool = False,
+        allow_removals: bool = False,
+        only: str | Sequence[str] = (),
+        dry_run: bool = False,
+        max_cost: float | None = None,
     ) -> IngestReport:
         """Bring the collection in step with `folder` (`documents_dir` when not given).
+
+        Args:
+            folder: The folder of documents.
+            rebuild: Build the collection anew beside the old one.
+            allow_removals: Accept another folder, or the loss of many files.
+            only: Patterns in gitignore form of what is looked at; the rest stays as it is.
+            dry_run: Report what a run would do and cost, and do nothing.
+            max_cost: Refuse what would cost more; dollars.
 
         Raises:
             KbError: see `kb.ingest.run.run`; what was done by then is kept.
         """
+        from kb.ingest.estimate import dry_run as estimated
         from kb.ingest.reading import open_reading, pipelines
         from kb.ingest.run import Job, run
 
-        return run(
+        return (estimated if dry_run else run)(
             Job(
-                root=(Path(folder) if folder is not None else self.settings.documents_dir).expanduser().absolute(),
+                root=self.root(folder),
                 data_dir=self.settings.data_dir,
                 folder=self.folder,
                 collection=self.settings.collection,
@@ -130,6 +146,10 @@ class KnowledgeBase:
                 pipelines=pipelines(self.settings.loading, self.chunker.fingerprint),
                 store=self._store,
                 limits=self.settings.ingest,
+                include=self.settings.loading.include,
+                exclude=self.settings.loading.exclude,
+                only=[only] if isinstance(only, str) else only,
+                max_cost=max_cost,
                 rebuild=rebuild,
                 allow_removals=allow_removals,
                 quiet=self._quiet,
@@ -206,18 +226,17 @@ class KnowledgeBase:
 
     def changed_since_ingest(self) -> str | None:
         """Say in a few words what has changed in the folder since the last ingest; None when nothing has."""
-        from kb.ingest.plan import changes_in_words
-        from kb.ingest.walk import walk
-        from kb.loading import loader_suffixes
+        from kb.ingest.survey import changed_since
 
         ledger, opened = self._current()
-        root = ledger.root()
-        if root is None or not root.is_dir():
-            return f"the folder {root} is not there" if root else None
-        found = walk(root, suffixes=frozenset(loader_suffixes()), exclude=(self.settings.data_dir,))
-        return changes_in_words(found, ledger.sources(opened.generation.number))
+        sources = ledger.sources(opened.generation.number)
+        return changed_since(ledger.root(), sources, self.settings.data_dir, self.settings.loading)
 
     # ── the parts ──
+
+    def root(self, folder: str | Path | None = None) -> Path:
+        """The folder of documents that an ingest of `folder` reads, absolute."""
+        return (Path(folder) if folder is not None else self.settings.documents_dir).expanduser().absolute()
 
     @property
     def folder(self) -> Path:

@@ -10,10 +10,11 @@ left empty.
 from __future__ import annotations
 
 from contextvars import ContextVar
+from datetime import date
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field, ValidationError, field_validator
+from pydantic import ConfigDict, Field, ValidationError, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
@@ -46,6 +47,7 @@ __all__ = [
     "LoadingSection",
     "OptionsTable",
     "Origins",
+    "PricesTable",
     "RerankSection",
     "RetrievalSection",
     "Settings",
@@ -57,10 +59,16 @@ __all__ = [
 ]
 
 
+KNOWN_PRICES = {"text-embedding-3-small": 0.02, "text-embedding-3-large": 0.13, "text-embedding-ada-002": 0.10}
+"""OpenAI's, as announced on the day that `PricesTable.as_of` says; config.toml adds to them or replaces some."""
+
+
 class LoadingSection(ComponentSection):
     """Which files are read, and how."""
 
     kind: ClassVar[str] = "loading"
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
     max_file_megabytes: float = Field(100.0, gt=0)
     isolated: bool = True
     workers: int = Field(0, ge=0, le=64)
@@ -129,12 +137,30 @@ class RetrievalSection(Table):
         return cutoff
 
 
+class PricesTable(Table):
+    """What embedding costs: dollars for a million tokens, by the service's name of the model."""
+
+    model_config = ConfigDict(extra="allow")
+    __pydantic_extra__: dict[str, Annotated[float, Field(ge=0)]] = Field(init=False)
+    as_of: date = date(2024, 1, 25)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _known_prices_stay(cls, data: object) -> object:
+        return {**KNOWN_PRICES, **data} if isinstance(data, dict) else data
+
+    def per_million_tokens(self, model: str) -> float | None:
+        """The price of a model; None when it is not known."""
+        return (self.model_extra or {}).get(model)
+
+
 class IngestSection(Table):
     """Folder → collection."""
 
     batch_chunks: int = Field(512, ge=1)
     max_removal_share: float = Field(0.5, ge=0, le=1)
     max_removal_from: int = Field(10, ge=1)
+    prices: PricesTable = PricesTable()
 
 
 class ChatPurpose(Table):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,6 +34,13 @@ class Job:
     """The fingerprint of loader and chunker by suffix."""
     store: CollectionStore
     limits: IngestSection
+    include: Sequence[str] = ()
+    """Patterns of what is read, and below of what is not; see `kb.ingest.ignore`."""
+    exclude: Sequence[str] = ()
+    only: Sequence[str] = ()
+    """Patterns of what this run looks at; empty for all."""
+    max_cost: float | None = None
+    """Dollars that the run may cost; None for no limit."""
     rebuild: bool = False
     allow_removals: bool = False
     quiet: bool = True

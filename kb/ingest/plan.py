@@ -29,7 +29,7 @@ class Plan:
     again, and reported again, in every run."""
     unchanged: tuple[FoundFile, ...]
     removed: tuple[SourceRow, ...]
-    """Sources whose files are gone."""
+    """Sources whose files are gone, or are excluded by a pattern now."""
     hidden: tuple[tuple[SourceRow, str], ...]
     """Sources that could not be looked at, with the reason; they stay as they are."""
 
@@ -56,7 +56,7 @@ def make_plan(walk: Walk, sources: Mapping[str, SourceRow], pipelines: Mapping[s
         )
         (unchanged if same else due).append(file)
     removed, hidden = [], []
-    skipped = dict(walk.skipped)
+    skipped = _not_by_choice(walk)
     for source in missing.values():
         reason = _why_hidden(source.path, skipped)
         if reason is None:
@@ -64,6 +64,16 @@ def make_plan(walk: Walk, sources: Mapping[str, SourceRow], pipelines: Mapping[s
         else:
             hidden.append((source, reason))
     return Plan(sources, tuple(due), tuple(unchanged), tuple(removed), tuple(hidden))
+
+
+def hidden_sources(*plans: Plan) -> list[tuple[SourceRow, str]]:
+    """Sources that could not be looked at in any of the plans, each once, with the reason."""
+    return list({source.document_id: (source, reason) for plan in plans for source, reason in plan.hidden}.values())
+
+
+def _not_by_choice(walk: Walk) -> dict[str, str]:
+    """What was skipped though nobody said so, with the reason: documents read from there stay."""
+    return {path: reason for path, reason in walk.skipped if path not in walk.excluded}
 
 
 def _why_hidden(path: str, skipped: Mapping[str, str]) -> str | None:
@@ -114,7 +124,14 @@ def _same_folder(known: Path, root: Path) -> bool:
 
 
 def check_removals(
-    root: Path, walk: Walk, plan: Plan, documents: Collection[str], limits: IngestSection, *, allow_removals: bool
+    root: Path,
+    walk: Walk,
+    plan: Plan,
+    documents: Collection[str],
+    limits: IngestSection,
+    *,
+    allow_removals: bool,
+    partial: bool = False,
 ) -> None:
     """Refuse an empty folder, and a run that would remove much of the collection.
 
@@ -122,9 +139,10 @@ def check_removals(
         root: The folder.
         walk: What is in it.
         plan: What is to be done.
-        documents: The ids of the documents that the collection holds.
+        documents: The ids of the documents that the collection holds; in a partial run of those it looks at.
         limits: How much may go.
         allow_removals: Whether all may go.
+        partial: Whether the run looks at some files only, which may then well be gone.
 
     Raises:
         ConfigError: the folder holds no document and nothing was ingested before.
@@ -132,27 +150,33 @@ def check_removals(
     """
     total = len(documents)
     if not total:
-        if not walk.files and not plan.removed:
+        if not walk.files and not plan.removed and not partial:
             raise ConfigError(f"{root} holds no document that can be read (and {len(walk.skipped)} other files)")
         return
     # Sources that never became a document can go without a loss.
     removed = sum(source.document_id in documents for source in plan.removed)
     if allow_removals or not removed:
         return
-    if removed == total and not walk.files:
+    by_pattern = sum(_is_excluded(source.path, walk) for source in plan.removed if source.document_id in documents)
+    excluded = f" ({by_pattern} of them excluded by patterns now)" if by_pattern else ""
+    if removed == total and not (os.listdir(root) if partial else walk.files):
         raise RemovalRefusedError(
-            f"{root} holds no document now, and the collection has {total}; nothing was changed. If they are "
-            "really to go, say --allow-removals",
+            f"{root} holds no document now, and the collection has {total}{excluded}; nothing was changed. If they "
+            "are really to go, say --allow-removals",
             removed=total,
             total=total,
         )
     if total >= limits.max_removal_from and removed > total * limits.max_removal_share:
         raise RemovalRefusedError(
-            f"{removed} of {total} documents are no longer in {root}; nothing was changed. If they are really "
-            "to go, say --allow-removals",
+            f"{removed} of {total} documents are no longer in {root}{excluded}; nothing was changed. If they are "
+            "really to go, say --allow-removals",
             removed=removed,
             total=total,
         )
+
+
+def _is_excluded(path: str, walk: Walk) -> bool:
+    return bool(walk.excluded) and _why_hidden(path, dict.fromkeys(walk.excluded, "")) is not None
 
 
 def changes_in_words(walk: Walk, sources: Mapping[str, SourceRow]) -> str | None:
@@ -162,7 +186,7 @@ def changes_in_words(walk: Walk, sources: Mapping[str, SourceRow]) -> str | None
     """
     missing = {source.path: source for source in sources.values()}
     known = [(file, missing.pop(file.relative, None)) for file in walk.files]
-    skipped = dict(walk.skipped)
+    skipped = _not_by_choice(walk)
     new = sum(source is None for _, source in known)
     gone = sum(_why_hidden(path, skipped) is None for path in missing)
     changed = sum(

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import time
-from collections.abc import Collection
+from collections.abc import Set
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from kb.errors import IndexMismatchError, StoreError
-from kb.ingest.apply import Applier, Tally
+from kb.errors import StoreError
+from kb.ingest.apply import Applier
+from kb.ingest.estimate import check_cost, dollars, rehearse
 from kb.ingest.job import Job
 from kb.ingest.lock import write_lock
 from kb.ingest.paid_embedding import PaidEmbedding
-from kb.ingest.plan import Plan, check_removals, check_root, make_plan
+from kb.ingest.plan import Plan, hidden_sources
 from kb.ingest.progress import Progress
-from kb.ingest.report import IngestReport, Problem
+from kb.ingest.report import IngestReport, Outcome, make_report
+from kb.ingest.survey import plan_for, survey
 from kb.ingest.synced_store import SyncedStore
-from kb.ingest.walk import Walk, walk
 from kb.ledger.ledger import Ledger
 
 if TYPE_CHECKING:
@@ -34,30 +34,23 @@ def run(job: Job) -> IngestReport:
     """Bring the collection in step with the folder.
 
     Raises:
-        ConfigError: nothing was ingested before, and the folder is missing or holds no document.
-        RemovalRefusedError: the folder is another one, missing or empty, or has lost much.
-        IndexMismatchError: the collection was built with another embedder, and `rebuild` is not set.
+        ConfigError, RemovalRefusedError, IndexMismatchError: see `kb.ingest.survey`; nothing was changed.
+        CostRefusedError: it would cost more than `max_cost`; nothing was embedded.
         LockedError: another process is ingesting.
         KbError: a service, the store or the ledger failed; what was done by then is kept.
     """
     started = time.perf_counter()
     with write_lock(job.folder), Ledger(job.folder) as ledger:
-        current = ledger.current_generation()
-        documents = ledger.document_ids(current.number) if current else set()
-        if current is not None and documents and not job.rebuild and current.fingerprint != job.embedder.fingerprint:
-            mend = job.store.ingest_command(ledger.root(), rebuild=True)
-            raise IndexMismatchError(current.fingerprint, job.embedder.fingerprint, mend)
-        check_root(job.root, ledger.root(), len(documents), allow_removals=job.allow_removals)
-        found = _walk(job)
-        known = make_plan(found, ledger.sources(current.number) if current else {}, job.pipelines)
-        check_removals(job.root, found, known, documents, job.limits, allow_removals=job.allow_removals)
-        target = _target(ledger, current, documents, job)
-        plan = known
-        if target.generation != current:
-            plan = make_plan(found, ledger.sources(target.generation.number), job.pipelines)
-        done = _write(ledger, target, plan, known, job)
+        found = survey(ledger, job)
+        if job.max_cost is not None:
+            check_cost(rehearse(ledger, found, job), job, job.max_cost)
+        target = _target(ledger, found.current, found.documents, job)
+        plan = found.plan
+        if target.generation != found.current:
+            plan = plan_for(ledger, target.generation.number, found.found, found.selection, job)
+        done = _write(ledger, target, plan, found.plan, job)
         _delete_left_over(ledger, job)
-        return _report(found, known, done, time.perf_counter() - started)
+        return make_report(found, done, time.perf_counter() - started)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,26 +62,7 @@ class _Target:
     """What answers questions until `generation` is complete; None when that one does."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Done:
-    """What a run has done."""
-
-    plan: Plan
-    hidden: frozenset[str]
-    """Paths of sources that could not be looked at."""
-    tally: Tally
-    embedding: PaidEmbedding
-    chunks_before: int
-    chunks: int
-
-
-def _walk(job: Job) -> Walk:
-    if not os.path.exists(job.root):  # allowed to be missing, so all of it has gone
-        return Walk((), ())
-    return walk(job.root, suffixes=frozenset(job.pipelines), exclude=(job.data_dir, job.folder))
-
-
-def _target(ledger: Ledger, current: Generation | None, documents: Collection[str], job: Job) -> _Target:
+def _target(ledger: Ledger, current: Generation | None, documents: Set[str], job: Job) -> _Target:
     """The generation to write into: the current one, or a new one that is built beside it."""
     fingerprint = job.embedder.fingerprint
     if current is not None and not job.rebuild and current.fingerprint == fingerprint:
@@ -112,7 +86,7 @@ def _remember(ledger: Ledger, job: Job) -> None:
         ledger.set_collection_name(job.collection)
 
 
-def _write(ledger: Ledger, target: _Target, plan: Plan, known: Plan, job: Job) -> _Done:
+def _write(ledger: Ledger, target: _Target, plan: Plan, known: Plan, job: Job) -> Outcome:
     """Ingest into the target; one that is built beside the former takes its place when it is complete.
 
     Args:
@@ -124,7 +98,7 @@ def _write(ledger: Ledger, target: _Target, plan: Plan, known: Plan, job: Job) -
     """
     generation, former = target.generation.number, target.former
     folder = ledger.generation_folder(target.generation)
-    hidden = {source.document_id: (source, reason) for source, reason in (*plan.hidden, *known.hidden)}
+    hidden = hidden_sources(plan, known)
     gone, perhaps_moved = _by_whether_moved(plan)
     chunks_before = ledger.counts(generation).chunks
     with Progress(len(plan.due) + len(hidden), quiet=job.quiet) as progress:
@@ -135,15 +109,15 @@ def _write(ledger: Ledger, target: _Target, plan: Plan, known: Plan, job: Job) -
             applier = Applier(job, ledger, target.generation, former, embedding, store, progress.done)
             store.restore()
             applier.remove(gone)
-            applier.keep(hidden.values(), plan.sources)
+            applier.keep(hidden, plan.sources)
             applier.add(plan.due, plan.sources)
             applier.remove(perhaps_moved)
     if former is not None:
         with ledger.transaction():
             ledger.complete_generation(generation)
             _remember(ledger, job)
-    paths = frozenset(source.path for source, _ in hidden.values())
-    return _Done(plan, paths, applier.tally, embedding, chunks_before, ledger.counts(generation).chunks)
+    chunks = ledger.counts(generation).chunks
+    return Outcome(plan, hidden, applier.tally, embedding, chunks_before, chunks, dollars(embedding.tokens, job))
 
 
 def _by_whether_moved(plan: Plan) -> tuple[list[SourceRow], list[SourceRow]]:
@@ -168,25 +142,3 @@ def _delete_left_over(ledger: Ledger, job: Job) -> None:
             except StoreError:  # the folder stays, so that the next ingest tries again
                 continue
             shutil.rmtree(left_over, ignore_errors=True)  # another process may still read it: next time
-
-
-def _report(found: Walk, known: Plan, done: _Done, seconds: float) -> IngestReport:
-    tally = done.tally
-    skipped = [Problem(path, "skipped", reason) for path, reason in found.skipped if path not in done.hidden]
-    unchanged = len(done.plan.unchanged) + tally.unchanged
-    return IngestReport(
-        files=tally.indexed + unchanged + tally.failed + len(skipped),
-        indexed=tally.indexed,
-        unchanged=unchanged,
-        removed=len(known.removed),
-        skipped=len(skipped),
-        failed=tally.failed,
-        chunks_added=done.chunks - done.chunks_before + tally.chunks_removed,
-        chunks_removed=tally.chunks_removed,
-        chunks_total=done.chunks,
-        embedded=done.embedding.texts,
-        embedding_calls=done.embedding.calls,
-        tokens=done.embedding.tokens,
-        seconds=round(seconds, 3),
-        problems=tuple(sorted((*tally.problems, *skipped), key=lambda p: (p.path, p.status, p.reason))),
-    )

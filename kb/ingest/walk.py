@@ -10,13 +10,14 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from operator import attrgetter
 from pathlib import Path
 from typing import TypeAlias
 
 from kb.errors import ConfigError
+from kb.ingest.ignore import IGNORE_FILE, NOT_ASKED_FOR, Selection
 from kb.loading import document_id, readable_path, why_not_read
 
 EXCLUDED_FOLDERS = ("node_modules", "__pycache__", "__MACOSX")
@@ -66,6 +67,8 @@ class Walk:
     files: tuple[FoundFile, ...]
     skipped: tuple[tuple[str, str], ...]
     """(relative path, reason) of what is no document; a folder that was not entered is one entry."""
+    excluded: frozenset[str] = frozenset()
+    """Paths among the skipped ones that a pattern excludes: what was read of them is to go, as if it were deleted."""
 
 
 def walk(
@@ -74,6 +77,7 @@ def walk(
     *,
     exclude_folders: Collection[str] = EXCLUDED_FOLDERS,
     exclude: Iterable[Path] = (),
+    selection: Selection | None = None,
 ) -> Walk:
     """Find the documents below a folder.
 
@@ -82,26 +86,34 @@ def walk(
         suffixes: Lower case, with the dot: what the loaders read.
         exclude_folders: Names of folders that are not entered.
         exclude: Folders that are not entered wherever they are, such as the data folder.
+        selection: Patterns of what is read; without it only `.kbignore` files are heeded.
 
     Raises:
-        ConfigError: `root` is not a folder, or cannot be listed.
+        ConfigError: `root` is not a folder, or cannot be listed, or a `.kbignore` cannot be read.
     """
     if not root.is_dir():
         raise ConfigError(f"documents_dir = {str(root)!r}: there is no such folder; create it, or name another one")
-    walker = _Walker(root, suffixes, exclude_folders, exclude)
+    walker = _Walker(root, suffixes, exclude_folders, exclude, selection or Selection(root))
     walker.run()
     return walker.result()
 
 
 class _Walker:
     def __init__(
-        self, root: Path, suffixes: Collection[str], exclude_folders: Collection[str], exclude: Iterable[Path]
+        self,
+        root: Path,
+        suffixes: Collection[str],
+        exclude_folders: Collection[str],
+        exclude: Iterable[Path],
+        selection: Selection,
     ) -> None:
         self._root = os.fspath(root)
         self._real_root = os.path.realpath(root)
         self._suffixes = frozenset(suffixes)
         self._folders = frozenset(exclude_folders)
         self._excluded = {os.path.realpath(path) for path in exclude}
+        self._selection = selection
+        self._by_pattern: set[str] = set()
         self._files: dict[str, FoundFile] = {}
         self._skipped: dict[str, str] = {}
 
@@ -120,6 +132,8 @@ class _Walker:
             files: list[_Entry] = []
             for entry in entries:
                 (inner if _is_folder(entry) else files).append(entry)
+                if entry.name == IGNORE_FILE and not _is_folder(entry):
+                    self._selection.read_file(readable_path(above.removesuffix("/")))
             entered = [(entry.path, f"{above}{entry.name}/") for entry in inner if self._enters(entry, above)]
             folders += reversed(entered)
             for entry in files:
@@ -129,6 +143,7 @@ class _Walker:
         return Walk(
             files=tuple(self._files[relative] for relative in sorted(self._files)),
             skipped=tuple(sorted(self._skipped.items())),
+            excluded=frozenset(self._by_pattern),
         )
 
     def _skip(self, name: str, reason: str) -> None:
@@ -145,6 +160,8 @@ class _Walker:
 
     def _enters(self, folder: _Entry, above: str) -> bool:
         """Whether to walk into a folder; the reason why not is noted."""
+        if self._selection.active and self._leaves_out(above + folder.name, self._selection.why_not_entered):
+            return False
         if folder.is_symlink():
             reason = "a link to a folder is not followed; copy or move the folder itself below the root"
         elif self._excluded and os.path.realpath(folder.path) in self._excluded:
@@ -158,8 +175,18 @@ class _Walker:
         self._skip(above + folder.name, reason)
         return False
 
+    def _leaves_out(self, name: str, why_not: Callable[[str], str | None]) -> bool:
+        """Whether patterns leave out this relative name; noted with the reason, but for what nobody asked for."""
+        reason = why_not(readable_path(name))
+        if reason is not None and reason != NOT_ASKED_FOR:
+            self._skip(name, reason)
+            self._by_pattern.add(readable_path(name))
+        return reason is not None
+
     def _look_at(self, entry: _Entry, above: str) -> None:
         name = above + entry.name
+        if self._selection.active and self._leaves_out(name, self._selection.why_not_read):
+            return
         reason = self._no_document(entry.name)
         if reason:
             self._skip(name, reason)
@@ -189,6 +216,8 @@ class _Walker:
         """Why a file of this name is no document; None when it is one."""
         if name.startswith("~$"):
             return "the lock file of a document that is open in Word; close it there"
+        if name == IGNORE_FILE:
+            return "it holds patterns of what is not read"
         if name.startswith("."):
             return _HIDDEN
         suffix = os.path.splitext(name)[1].lower()
@@ -202,8 +231,10 @@ class _Walker:
         inside = Path(target).relative_to(self._real_root)
         if any(_is_below(target, folder) for folder in self._excluded):
             return "a link into the folder where this program keeps its data"
-        if self._no_document(inside.name) is None and not any(map(self._is_skipped_name, inside.parts)):
-            return f"a link to {readable_path(inside.as_posix())}, which is read itself"
+        name = readable_path(inside.as_posix())
+        walked = self._no_document(inside.name) is None and not any(map(self._is_skipped_name, inside.parts))
+        if walked and (not self._selection.active or self._selection.reads(name)):
+            return f"a link to {name}, which is read itself"
         return None
 
     def _is_skipped_name(self, name: str) -> bool:

@@ -29,7 +29,10 @@ class LedgerConnection:
         self._guard = threading.RLock()
         self._open: Literal["", "read", "write"] = ""
         self._depth = 0
-        self._connection = open_connection(self._file, read_only=read_only)
+        self._connection = self._connect()
+
+    def _connect(self) -> sqlite3.Connection:
+        return open_connection(self._file, read_only=self.read_only)
 
     def close(self) -> None:
         """Close the file; further calls are errors."""

@@ -54,6 +54,11 @@ class Documents(Words):
             rows = self._rows("SELECT document_id FROM documents WHERE generation = ?", (generation,))
         return {row[0] for row in rows}
 
+    def chunk_ids(self, generation: int, document_ids: Sequence[str]) -> list[str]:
+        """The ids of the documents' live chunks, in no order."""
+        with self.snapshot():
+            return self._live_chunks(generation, document_ids)
+
     def touch_source(self, generation: int, document_id: str, *, size: int, mtime_ns: int) -> None:
         """Remember new file times of a source whose content is the same.
 

@@ -6,13 +6,14 @@ The vector store can be rebuilt from it without an embedding call and without th
 
 from __future__ import annotations
 
+import sqlite3
 from pathlib import Path
 
 from kb.errors import KbError, NothingIngestedError
 from kb.ledger.chunks import Chunks
 from kb.ledger.documents import Documents
 from kb.ledger.generations import Generations
-from kb.ledger.schema import LEDGER_FILE
+from kb.ledger.schema import LEDGER_FILE, open_empty
 from kb.ledger.vectors import Vectors
 
 
@@ -27,6 +28,16 @@ class Ledger(Generations, Documents, Chunks, Vectors):
 
         put_vectors → mark_dirty → store.upsert → replace_document → store.delete → forget_rows
     """
+
+
+class EmptyLedger(Ledger):
+    """The ledger of a collection that does not exist yet, to be read from; nothing is made on disk."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder, read_only=True)
+
+    def _connect(self) -> sqlite3.Connection:
+        return open_empty()
 
 
 def collection_names(data_dir: Path) -> list[str]:

@@ -140,6 +140,13 @@ def open_connection(file: Path, *, read_only: bool) -> sqlite3.Connection:
     return connection
 
 
+def open_empty() -> sqlite3.Connection:
+    """A ledger of nothing, in memory."""
+    connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+    _migrate(connection)
+    return connection
+
+
 def _prepare(connection: sqlite3.Connection, file: Path, *, read_only: bool) -> None:
     version = _version(connection)
     if version > SCHEMA_VERSION:

@@ -65,7 +65,7 @@ class Place:
             base.embedder = self.embedder
         return base
 
-    def ingest(self, folder: Path | str | None = None, *, options: Any = None, **how: bool) -> IngestReport:
+    def ingest(self, folder: Path | str | None = None, *, options: Any = None, **how: Any) -> IngestReport:
         with self.open(**(options or {})) as base:
             report = base.ingest(folder, **how)
         assert report.indexed + report.unchanged + report.skipped + report.failed == report.files
