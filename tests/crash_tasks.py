@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import tempfile
+import time
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +15,7 @@ import chromadb.api.rust  # noqa: F401  imported by Chroma when a client is made
 import numpy as np
 
 import kb.store.chroma  # noqa: F401
+from kb.errors import KbError
 from kb.ledger.hashes import text_hash
 from kb.ledger.ledger import Ledger
 from tests.crash_steps import die_at
@@ -84,6 +87,50 @@ def search(*, folder: str, dimension: int) -> list[str]:
                 faults.append(f"not found: {chunk.text!r}")
             faults += [f"not live: {hit.chunk.text!r}" for hit in result.hits if hit.chunk.id not in live]
     return faults
+
+
+def read(*, folder: str, dimension: int, question: str, chunks: int, until: str, anew: bool) -> dict[str, Any]:
+    """Ask one question again and again until the file `until` is there, and once more then.
+
+    Args:
+        folder: As of `ingest`.
+        dimension: As of `ingest`.
+        question: What is asked.
+        chunks: So many are to be found, at any time.
+        until: The path of a file.
+        anew: Open the knowledge base for each question, as a command does; else it stays open, as in a notebook.
+
+    Returns:
+        How many times it asked, what was wrong, and the texts found last. Of each document all hits must have one last
+        word, its version.
+    """
+    place = place_at(folder, "data", "chroma", dimension)
+    faults: Counter[str] = Counter()
+    asked, last, base = 0, False, place.open()
+    texts: list[str] = []
+    while not last:
+        time.sleep(0.02)  # for the ingest, on a machine of few processors
+        last = Path(until).exists()
+        asked += 1
+        try:
+            hits = base.search(question, top_k=chunks, cutoff=-1.0).hits
+        except KbError as error:
+            faults[f"{type(error).__name__}: {error}"] += 1
+            continue
+        texts = [hit.chunk.text for hit in hits]
+        versions: dict[str, set[str]] = {}
+        for hit in hits:
+            versions.setdefault(hit.source, set()).add(hit.chunk.text.split()[-1])
+        faults.update(
+            f"{len(found)} states of {source} in one answer" for source, found in versions.items() if len(found) > 1
+        )
+        if len(hits) != chunks:
+            faults[f"{len(hits)} chunks were found"] += 1
+        if anew:
+            base.close()
+            base = place.open()
+    base.close()
+    return {"asked": asked, "faults": faults, "texts": texts}
 
 
 def compare(*, folder: str, dimension: int) -> list[str]:
