@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 from kb.answering import Answerer
 from kb.background import SAMPLE_CHUNKS, Background
 from kb.components import AnswerGenerator, Chat, Chunker, Embedder, LoadsAhead, Parts, Reranker, Store, build_component
-from kb.errors import ConfigError, IndexMismatchError, NothingIngestedError
+from kb.errors import ConfigError, IndexMismatchError, KbError, NothingIngestedError
 from kb.ingest.remembering import RememberingEmbedder
 from kb.ledger.ledger import Ledger, file_identity, nothing_ingested
 from kb.ledger.names import collection_slug
@@ -27,6 +27,9 @@ from kb.settings import Origins, Settings, load_settings
 if TYPE_CHECKING:
     from kb.ingest.report import IngestReport
     from kb.ledger.generations import Generation
+
+_TRIES = 5
+"""A search is done again when an ingest changed what can be found meanwhile: it could miss some, or all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,18 +177,17 @@ class KnowledgeBase:
         if cutoff is not None and not -1 <= cutoff <= 1:
             raise ConfigError(f"cutoff = {cutoff}; allowed: a similarity from -1 to 1")
         with self._guard:
-            ledger, opened = self._current()
-            retriever = Retriever(
-                embedder=self.embedder,
-                store=opened.store,
-                ledger=ledger,
-                generation=opened.generation.number,
-                reranker=self._reranker,
-                retrieval=self.settings.retrieval,
-                keyword=self.settings.keyword,
-                background=opened.background,
-            )
-            return retriever.search_many(questions, top_k, cutoff)
+            for again in reversed(range(_TRIES)):
+                ledger, opened = self._current()
+                try:
+                    found = self._retriever(ledger, opened).search_many(questions, top_k, cutoff)
+                except KbError:
+                    if not again or ledger.revision() == opened.revision:
+                        raise
+                    continue
+                if ledger.revision() == opened.revision:
+                    break
+            return found
 
     def ask(self, question: str, top_k: int | None = None, cutoff: float | None = None) -> Answer:
         """Answer a question from the documents, or say that they don't."""
@@ -275,6 +277,18 @@ class KnowledgeBase:
         )
         return generator
 
+    def _retriever(self, ledger: Ledger, opened: _Opened) -> Retriever:
+        return Retriever(
+            embedder=self.embedder,
+            store=opened.store,
+            ledger=ledger,
+            generation=opened.generation.number,
+            reranker=self._reranker,
+            retrieval=self.settings.retrieval,
+            keyword=self.settings.keyword,
+            background=opened.background,
+        )
+
     def _answer_chat(self) -> Chat:
         from kb.services.chat import OpenAIChat
 
@@ -317,7 +331,12 @@ class KnowledgeBase:
                 raise IndexMismatchError(generation.fingerprint, self.embedder.fingerprint, mend)
             if isinstance(self.embedder, LoadsAhead):
                 self.embedder.load_ahead()  # while the store is opened
-            store = self._store.open_filled(ledger, generation)
+            try:
+                store = self._store.open_filled(ledger, generation)
+            except KbError:
+                if ledger.revision() == revision:
+                    raise
+                return self._current()  # a rebuild has just put another generation in its place
             samples = ledger.script_samples(generation.number, generation.fingerprint, SAMPLE_CHUNKS)
             self._opened = _Opened(revision, generation, store, Background(samples))
             return ledger, self._opened

@@ -1,0 +1,92 @@
+"""The steps of an ingest by name, and how a process dies at one of them; kb itself knows nothing of it."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import os
+import signal
+import threading
+from collections.abc import Callable
+from typing import Any
+
+STEPS: dict[str, tuple[str, str]] = {
+    "lock taken": ("kb.ingest.lock", "_write_holder"),
+    "ledger opened": ("kb.ledger.ledger:Ledger", "__init__"),
+    "generation begun": ("kb.ledger.ledger:Ledger", "begin_generation"),
+    "texts embedded": ("tests.crash_tasks:LoggedEmbedder", "embed_documents"),
+    "vectors into the ledger": ("kb.ledger.ledger:Ledger", "put_vectors"),
+    "store opened": ("kb.store.chroma:ChromaStore", "__init__"),
+    "rows marked dirty": ("kb.ledger.ledger:Ledger", "mark_dirty"),
+    "store upsert": ("kb.store.chroma:ChromaStore", "upsert"),
+    "ledger flip": ("kb.ledger.ledger:Ledger", "replace_document"),
+    "file touched": ("kb.ledger.ledger:Ledger", "touch_source"),
+    "failure recorded": ("kb.ledger.ledger:Ledger", "record_failure"),
+    "document removed": ("kb.ledger.ledger:Ledger", "remove_documents"),
+    "store delete": ("kb.store.chroma:ChromaStore", "delete"),
+    "rows forgotten": ("kb.ledger.ledger:Ledger", "forget_rows"),
+    "all rows forgotten": ("kb.ledger.ledger:Ledger", "forget_all_rows"),
+    "rows put back": ("kb.ledger.ledger:Ledger", "mark_stored"),
+    "marker written": ("kb.ingest.synced_store", "remember_filled"),
+    "marker taken away": ("kb.ingest.synced_store", "forget_filled"),
+    "generation swapped": ("kb.ledger.ledger:Ledger", "complete_generation"),
+    "left-over deleted": ("shutil", "rmtree"),
+    "store closed": ("kb.store.chroma:ChromaStore", "close"),
+}
+"""Every step of the order of writes, and the function that does it."""
+COMMIT, STATEMENT = "ledger commit", "ledger statement"
+"""Steps that are seen in SQL only; a process can die before them."""
+
+
+def die_at(step: str, moment: str, call: int) -> None:
+    """Have this process killed at a moment."""
+    calls = 0
+
+    def reached() -> bool:
+        nonlocal calls
+        calls += 1
+        return calls == call
+
+    if step in (COMMIT, STATEMENT):
+
+        def see(sql: str) -> None:
+            if (step == STATEMENT or sql == "COMMIT") and reached():
+                _kill()
+
+        _watch_sql(see)
+        return
+    place, name = STEPS[step]
+    module, _, owner = place.partition(":")
+    holder = importlib.import_module(module)
+    holder = getattr(holder, owner) if owner else holder
+    original = getattr(holder, name)
+
+    @functools.wraps(original)
+    def wrapped(*arguments: Any, **options: Any) -> Any:
+        now = reached()
+        if now and moment == "before":
+            _kill()
+        if now and moment == "during":
+            threading.Timer(0.002, _kill).start()
+        given = original(*arguments, **options)
+        if now:
+            _kill()
+        return given
+
+    setattr(holder, name, wrapped)
+
+
+def _watch_sql(see: Callable[[str], None]) -> None:
+    connection: Any = importlib.import_module("kb.ledger.connection")
+    original = connection.open_connection
+
+    def opened(*arguments: Any, **options: Any) -> Any:
+        made = original(*arguments, **options)
+        made.set_trace_callback(see)
+        return made
+
+    connection.open_connection = opened
+
+
+def _kill() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
