@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import time
 from collections.abc import Collection
 from contextlib import closing
@@ -11,9 +10,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from kb.errors import IndexMismatchError, StoreError
+from kb.errors import IndexMismatchError
 from kb.ingest.apply import Applier, Tally
 from kb.ingest.job import Job
+from kb.ingest.last_run import kept_as_last
+from kb.ingest.left_over import delete_left_over
 from kb.ingest.lock import write_lock
 from kb.ingest.paid_embedding import PaidEmbedding
 from kb.ingest.plan import Plan, check_removals, check_root, make_plan
@@ -41,7 +42,7 @@ def run(job: Job) -> IngestReport:
         KbError: a service, the store or the ledger failed; what was done by then is kept.
     """
     started = time.perf_counter()
-    with write_lock(job.folder), Ledger(job.folder) as ledger:
+    with write_lock(job.folder), Ledger(job.folder) as ledger, kept_as_last(ledger) as done_with:
         current = ledger.current_generation()
         documents = ledger.document_ids(current.number) if current else set()
         if current is not None and documents and not job.rebuild and current.fingerprint != job.embedder.fingerprint:
@@ -56,8 +57,8 @@ def run(job: Job) -> IngestReport:
         if target.generation != current:
             plan = make_plan(found, ledger.sources(target.generation.number), job.pipelines)
         done = _write(ledger, target, plan, known, job)
-        _delete_left_over(ledger, job)
-        return _report(found, known, done, time.perf_counter() - started)
+        delete_left_over(ledger, job.store)
+        return done_with(_report(found, known, done, time.perf_counter() - started))
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +125,7 @@ def _write(ledger: Ledger, target: _Target, plan: Plan, known: Plan, job: Job) -
     """
     generation, former = target.generation.number, target.former
     folder = ledger.generation_folder(target.generation)
+    job.store.check_files(folder)
     hidden = {source.document_id: (source, reason) for source, reason in (*plan.hidden, *known.hidden)}
     gone, perhaps_moved = _by_whether_moved(plan)
     chunks_before = ledger.counts(generation).chunks
@@ -155,19 +157,6 @@ def _by_whether_moved(plan: Plan) -> tuple[list[SourceRow], list[SourceRow]]:
     new_sizes = {file.size for file in plan.due if file.document_id not in plan.sources}
     gone = [source for source in plan.removed if source.size not in new_sizes]
     return gone, [source for source in plan.removed if source.size in new_sizes]
-
-
-def _delete_left_over(ledger: Ledger, job: Job) -> None:
-    """Delete the folders of generations that the ledger no longer knows, and what a server holds of them."""
-    known = {ledger.generation_folder(generation).name for generation in ledger.generations()}
-    generations = job.folder / "generations"
-    for left_over in generations.iterdir() if generations.is_dir() else ():
-        if left_over.name.isdecimal() and left_over.name not in known:
-            try:
-                job.store.drop(int(left_over.name), left_over)
-            except StoreError:  # the folder stays, so that the next ingest tries again
-                continue
-            shutil.rmtree(left_over, ignore_errors=True)  # another process may still read it: next time
 
 
 def _report(found: Walk, known: Plan, done: _Done, seconds: float) -> IngestReport:
