@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sqlite3
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -28,6 +29,7 @@ _USED = (
 )
 _READ_AHEAD = 900
 """Vectors that are read at once when all are walked through: 1.4 MB of 384 dimensions."""
+_DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _RENUMBERED = ("sources", "documents", "chunks", "chunk_texts", "word_rows", "set_aside")
 
 
@@ -103,7 +105,12 @@ class Upkeep(Generations, Chunks, Vectors):
     def faults(self, most: int = 10) -> list[str]:
         """What SQLite finds damaged in the file, at most `most` lines; nothing when it is sound."""
         with self._guard, self._translated():
-            rows = self._rows(f"PRAGMA quick_check({int(most)})")
+            try:
+                rows = self._rows(f"PRAGMA quick_check({int(most)})")
+            except sqlite3.DatabaseError as error:
+                if error.sqlite_errorcode & 0xFF not in _DAMAGED:
+                    raise
+                return [str(error)]
         return [str(row[0]) for row in rows if row[0] != "ok"]
 
     def sample_ids(self, generation: int, limit: int) -> list[str]:

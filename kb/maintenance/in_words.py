@@ -35,6 +35,10 @@ def as_size(number: int) -> str:
     return f"{number} bytes" if unit == 0 else f"{size:.1f} {_UNITS[unit]}"
 
 
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
 def as_share(share: float) -> str:
     """Per cent with one digit; 100 only when nothing is missing."""
     return "100 %" if share >= 1 else f"{int(share * 1000) / 10:.1f} %"
@@ -169,7 +173,9 @@ def of_repair(repaired: Repaired) -> str:
         if repaired.without_vector
         else ""
     )
-    return f"the store was built anew from the ledger: {repaired.chunks:,} chunks, 0 embedding calls{missing}\n"
+    return (
+        f"the store was built anew from the ledger: {_counted(repaired.chunks, 'chunk')}, 0 embedding calls{missing}\n"
+    )
 
 
 def to_prune(use: VectorUse) -> str:
@@ -183,8 +189,8 @@ def to_prune(use: VectorUse) -> str:
 def of_prune(pruned: Pruned) -> str:
     """What a prune did."""
     return (
-        f"{pruned.vectors:,} vectors were dropped; the ledger is smaller by {as_size(pruned.freed_bytes)} and has "
-        f"{as_size(pruned.kept_bytes)}\n"
+        f"dropped: {_counted(pruned.vectors, 'vector')}; the ledger is smaller by {as_size(pruned.freed_bytes)} and "
+        f"has {as_size(pruned.kept_bytes)}\n"
     )
 
 
@@ -198,7 +204,7 @@ def to_delete(collection: str, folder: Path) -> str:
 
 def of_export(exported: Exported) -> str:
     """What an export wrote."""
-    return f"{_held(exported.manifest)} are in {exported.file} ({as_size(exported.bytes)})\n"
+    return f"{_held(exported.manifest)}: in {exported.file} ({as_size(exported.bytes)})\n"
 
 
 def of_import(imported: Imported) -> str:
@@ -206,13 +212,13 @@ def of_import(imported: Imported) -> str:
     missing = imported.without_vector
     more = f"; {missing:,} chunks have no vector, which the next ingest embeds" if missing else ""
     return (
-        f"{_held(imported.manifest)} are now in the collection {imported.collection!r}, 0 embedding calls{more}\n"
+        f"{_held(imported.manifest)}: now in the collection {imported.collection!r}, 0 embedding calls{more}\n"
         f"embedder: {imported.manifest.embedder}\n"
     )
 
 
 def _held(manifest: Manifest) -> str:
     return (
-        f"{manifest.sources:,} documents, {manifest.chunks:,} chunks and {manifest.vectors:,} vectors of the "
-        f"collection {manifest.collection!r}"
+        f"{_counted(manifest.sources, 'document')}, {_counted(manifest.chunks, 'chunk')} and "
+        f"{_counted(manifest.vectors, 'vector')} of the collection {manifest.collection!r}"
     )
