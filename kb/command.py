@@ -111,6 +111,23 @@ def say_on(text: str) -> None:
         sys.stderr.flush()
 
 
+def agreed(question: str, *, yes: bool) -> bool:
+    """Ask on the terminal, and take nothing but `y` or `yes` for one; `yes` is the answer that was given beforehand.
+
+    Raises:
+        KbError: nobody is there to be asked.
+    """
+    from kb.errors import KbError
+    from kb.inert import one_line
+
+    if yes:
+        return True
+    if sys.stdin is None or not sys.stdin.isatty():
+        raise KbError(f"{one_line(question)} Nobody can be asked here: say --yes")
+    say_on(f"{one_line(question)} [y/N] ")
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
 def write(text: str) -> None:
     """Write to stdout at once.
 

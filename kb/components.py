@@ -163,6 +163,8 @@ class StorePlace:
     """Which build of the collection; each has a folder of its own, and on a server needs a name of its own."""
     rebuild_command: str = "python -m pipelines.ingest --rebuild"
     """What builds the collection anew, for messages."""
+    repair_command: str = "python -m pipelines.status --repair"
+    """What fills the store anew from the ledger, for messages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +180,9 @@ class Store(Protocol):
     """A vector index: a cache that can be rebuilt from the ledger.
 
     The module of one that keeps data on a server (its option `url`) also has
-    `drop(options, slug, generation)`, which deletes there what a generation left.
+    `drop(options, slug, generation)`, which deletes there what a generation left. One whose files can
+    be looked at without its heavy package has `damage(folder, *, filled)` in `_<name>_files.py`
+    beside it: what is wrong with them, or None.
     """
 
     def upsert(self, rows: Sequence[StoreRow]) -> None:

@@ -13,6 +13,7 @@ KbError                       catch this to catch them all
 ├── IndexMismatchError        the index was built with another embedder: `stored`, `configured`
 ├── NothingIngestedError      a question before the first ingest
 ├── LockedError               another process is ingesting into the collection: `holder`
+├── ExportError               a file of an exported collection cannot be written or read, or is none
 ├── RemovalRefusedError       this run would remove much of the collection: `removed`, `total`
 └── CostRefusedError          this run would cost more than allowed: `dollars`, `allowed`
 
@@ -105,6 +106,10 @@ class LockedError(KbError):
             f"another ingest is writing to this collection ({holder}). Wait until it has ended; "
             "questions can be asked meanwhile"
         )
+
+
+class ExportError(KbError):
+    """A file that holds an exported collection cannot be written or read, or is no sound one."""
 
 
 class RemovalRefusedError(KbError):

@@ -17,7 +17,6 @@ from kb.components import AnswerGenerator, Chat, Chunker, Embedder, LoadsAhead, 
 from kb.errors import ConfigError, IndexMismatchError, KbError, NothingIngestedError
 from kb.ingest.remembering import RememberingEmbedder
 from kb.ledger.ledger import Ledger, file_identity, nothing_ingested
-from kb.ledger.names import collection_slug
 from kb.ledger.schema import LEDGER_FILE
 from kb.opening import CollectionStore
 from kb.records import Answer, AnswerReady, SearchResult, StreamEvent
@@ -27,23 +26,11 @@ from kb.settings import Origins, Settings, load_settings
 if TYPE_CHECKING:
     from kb.ingest.report import IngestReport
     from kb.ledger.generations import Generation
+    from kb.maintenance.status import Status
+    from kb.maintenance.upkeep import Upkeep
 
 _TRIES = 5
 """A search is done again when an ingest changed what can be found meanwhile: it could miss some, or all."""
-
-
-@dataclass(frozen=True, slots=True)
-class Status:
-    """What a collection holds."""
-
-    collection: str
-    folder: Path
-    root: Path | None
-    documents: int
-    chunks: int
-    failed: int
-    embedder: str | None
-    """The fingerprint of the embedder that it was built with; None before the first ingest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +126,7 @@ class KnowledgeBase:
 
         return (estimated if dry_run else run)(
             Job(
-                root=self.root(folder),
+                root=self.folder_to_read(folder),
                 data_dir=self.settings.data_dir,
                 folder=self.folder,
                 collection=self.settings.collection,
@@ -212,19 +199,23 @@ class KnowledgeBase:
         yield from answerer.stream(result, started)
 
     def status(self) -> Status:
-        """What the collection holds now."""
-        name, folder = self.settings.collection, self.folder
+        """What the collection holds now, and how it is; see `upkeep`."""
+        return self.upkeep.status()
+
+    @property
+    def upkeep(self) -> Upkeep:
+        """Status, check, repair, prune, delete, export and import of the collection."""
+        from kb.maintenance.upkeep import Upkeep
+
+        return Upkeep(self._store, quiet=self._quiet)
+
+    @property
+    def root(self) -> Path | None:
+        """The folder whose documents the collection holds; None before the first ingest."""
         try:
-            ledger = self._open_ledger()
+            return self._open_ledger().root()
         except NothingIngestedError:
-            return Status(name, folder, None, 0, 0, 0, None)
-        generation = ledger.current_generation()
-        if generation is None:
-            return Status(name, folder, ledger.root(), 0, 0, 0, None)
-        counts = ledger.counts(generation.number)
-        failed = sum(source.status == "failed" for source in ledger.sources(generation.number).values())
-        found = (counts.documents, counts.chunks, failed)
-        return Status(name, folder, ledger.root(), *found, generation.fingerprint)
+            return None
 
     def changed_since_ingest(self) -> str | None:
         """Say in a few words what has changed in the folder since the last ingest; None when nothing has."""
@@ -236,14 +227,14 @@ class KnowledgeBase:
 
     # ── the parts ──
 
-    def root(self, folder: str | Path | None = None) -> Path:
+    def folder_to_read(self, folder: str | Path | None = None) -> Path:
         """The folder of documents that an ingest of `folder` reads, absolute."""
         return (Path(folder) if folder is not None else self.settings.documents_dir).expanduser().absolute()
 
     @property
     def folder(self) -> Path:
         """Where the collection's ledger, lock and generations are."""
-        return self.settings.data_dir / collection_slug(self.settings.collection)
+        return self._store.folder
 
     @cached_property
     def embedder(self) -> Embedder:

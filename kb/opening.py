@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
 import os
 import shlex
 from dataclasses import dataclass
@@ -12,12 +14,16 @@ from kb.components import Parts, StorePlace, build_component, component_module
 from kb.errors import StoreError
 from kb.ledger.in_step import filled_store
 from kb.ledger.names import collection_slug
-from kb.settings import CONFIG_FILE, Origins, Settings, explain_validation
+from kb.settings import CONFIG_FILE, Origins, Settings, component_names, explain_validation
 
 if TYPE_CHECKING:
     from kb.components import Store
     from kb.ledger.generations import Generation
     from kb.ledger.ledger import Ledger
+
+
+_AT = " at "
+"""Between a store's name and its server's address."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,11 +34,24 @@ class CollectionStore:
     origins: Origins
 
     @property
+    def folder(self) -> Path:
+        """Where the collection's ledger, lock and generations are."""
+        return self.settings.data_dir / collection_slug(self.settings.collection)
+
+    @property
+    def repair_advice(self) -> str:
+        """What fills the store anew, as a sentence without its full stop."""
+        return f"Mend it (nothing is embedded): {self.status_command('--repair')}"
+
+    @property
     def name(self) -> str:
         """The component, and of one on a server where that is: another one holds nothing of this one's rows."""
         use = self.settings.store.use
-        url = self.settings.store.options(use).get("url")
-        return f"{use} at {url}" if url else use
+        return f"{use}{_AT}{self._url}" if self._url else use
+
+    @property
+    def _url(self) -> str:
+        return str(self.settings.store.options(self.settings.store.use).get("url") or "")
 
     def open(self, generation: Generation, folder: Path, root: Path | None) -> Store:
         """Open what `folder` or a server holds of a generation, or create it empty.
@@ -43,8 +62,10 @@ class CollectionStore:
             root: The folder of the collection's documents, for messages.
 
         Raises:
+            StoreError: its files are damaged.
             KbError: see the component's `build`.
         """
+        self.check_files(folder)
         name = self.settings.collection
         place = StorePlace(
             folder,
@@ -54,6 +75,7 @@ class CollectionStore:
             generation.dimension,
             generation.number,
             self.ingest_command(root, rebuild=True),
+            self.status_command("--repair"),
         )
         section = self.settings.store
         parts = Parts(secret=self.origins.secret, place=place)
@@ -71,13 +93,14 @@ class CollectionStore:
         root = ledger.root()
         if ledger.has_chunks(generation.number) and (filled := filled_store(folder)) != self.name:
             known = (
-                f"that is in {filled!r}. Configure it again"
+                f"that is in {filled!r}. Configure it again, or fill this one (nothing is embedded twice): "
+                f"{self.ingest_command(root)}"
                 if filled
-                else "it was not filled to the end. Wait for an ingest that is running"
+                else "it was not filled to the end, or has been deleted. Wait for an ingest that is running, or "
+                f"mend it (nothing is embedded): {self.status_command('--repair')}"
             )
             raise StoreError(
-                f"the store {self.name!r} does not hold the collection {self.settings.collection!r}: {known}, or fill "
-                f"this one (nothing is embedded twice): {self.ingest_command(root)}"
+                f"the store {self.name!r} does not hold the collection {self.settings.collection!r}: {known}"
             )
         store = self.open(generation, folder, root)
         try:
@@ -87,16 +110,36 @@ class CollectionStore:
             raise
         return store
 
+    def check_files(self, folder: Path) -> None:
+        """Look at the sizes of a generation's files, without the store's package; a server has none here.
+
+        Raises:
+            StoreError: one is missing or cut off, so that the store would answer wrongly, or crash.
+        """
+        home = f"kb.store._{self.settings.store.use}_files"
+        if self._url or importlib.util.find_spec(home) is None:
+            return
+        found = importlib.import_module(home).damage(folder, filled=filled_store(folder) == self.name)
+        if found is not None:
+            raise StoreError(
+                f"the index of the collection {self.settings.collection!r} in {folder} is damaged: {found}. "
+                f"{self.repair_advice}"
+            )
+
     def drop(self, generation: int, folder: Path) -> None:
-        """Take away what the store keeps of a generation outside its folder.
+        """Take away what a server keeps of a generation: the one that was filled last, or is configured.
 
         Raises:
             StoreError: the server does not answer.
         """
-        section = self.settings.store
-        module = component_module("store", section.use)
-        if hasattr(module, "drop") and filled_store(folder) in (None, self.name):
-            options = explain_validation(module.Options, section.options(section.use), f"store.{section.use}")
+        use, _, url = (filled_store(folder) or self.name).partition(_AT)
+        if not url or use not in component_names("store"):
+            return
+        module = component_module("store", use)
+        if hasattr(module, "drop"):
+            table = self.settings.store.options(use)
+            table["url"] = url
+            options = explain_validation(module.Options, table, f"store.{use}")
             module.drop(options, collection_slug(self.settings.collection), generation)
 
     def ingest_command(self, root: Path | None, *, rebuild: bool = False) -> str:
@@ -106,16 +149,31 @@ class CollectionStore:
             root: The folder of the collection's documents; None when it has none yet.
             rebuild: Build it anew.
         """
+        words = [str(root)] if root is not None and root != self.settings.documents_dir.absolute() else []
+        return self._command("pipelines.ingest", *words, *self._places(), *(["--rebuild"] if rebuild else []))
+
+    def status_command(self, *flags: str) -> str:
+        """The command that looks after this collection, with all that is not a default."""
+        return self._command("pipelines.status", *flags, *self._places())
+
+    @property
+    def import_command(self) -> str:
+        """The command that fills this collection from a file."""
+        return self._command("pipelines.export", "--import", "FILE", *self._places())
+
+    def _command(self, module: str, *words: str) -> str:
+        return shlex.join(["python", "-m", module, *words])
+
+    def _places(self) -> list[str]:
+        """What tells a command this collection, where it is not the default."""
         collection, config = self.settings.collection, self.origins.config
-        words = ["python", "-m", "pipelines.ingest"]
-        if root is not None and root != self.settings.documents_dir.absolute():
-            words.append(str(root))
+        words = []
         given = any(place.label == "argument" and "collection" in place.table for place in self.origins.places)
         if given or collection != Settings.model_fields["collection"].default:
             words += ["--collection", collection]
         if config is not None and config != Path(os.path.abspath(CONFIG_FILE)):
             words += ["--config", str(config)]
-        return shlex.join([*words, "--rebuild"] if rebuild else words)
+        return words
 
     def _check_count(self, ledger: Ledger, generation: Generation, store: Store) -> None:
         while True:
@@ -129,6 +187,5 @@ class CollectionStore:
             # An ingest has just taken chunks out, first of the ledger and then of the store.
         raise StoreError(
             f"the store {self.name!r} of the collection {self.settings.collection!r} has lost rows: it holds {count:,} "
-            f"where {written:,} were written, so answers would be missed. Build it anew (nothing is embedded twice): "
-            f"{self.ingest_command(ledger.root(), rebuild=True)}"
+            f"where {written:,} were written, so answers would be missed. {self.repair_advice}"
         )

@@ -177,7 +177,7 @@ def _search(base: KnowledgeBase, question: str, options: argparse.Namespace) -> 
 def _terminal(base: KnowledgeBase) -> Terminal:
     from kb.terminal import Terminal
 
-    return Terminal.open(command.write, base.status().root)
+    return Terminal.open(command.write, base.root)
 
 
 def _explain(hits: Sequence[Hit], dropped: Sequence[Dropped], cutoff: float, options: argparse.Namespace) -> None:
@@ -199,7 +199,7 @@ def _warn(base: KnowledgeBase, options: argparse.Namespace) -> None:
     except KbError as error:  # the answer stands; only what we can say about the folder is lost
         command.say(f"warning: whether the folder has changed is not known: {error}")
         return
-    root = base.status().root
+    root = base.root
     if changed and root is not None and root.is_dir():
         changed += f"; to bring it in: {_ingest_command(root, base, options)}"
     if changed:

@@ -17,6 +17,7 @@ from kb.errors import LoadError
 from kb.ingest.report import Problem
 from kb.ledger.documents import SourceRow
 from kb.ledger.hashes import text_hash
+from kb.ledger.set_aside import Passage
 
 if TYPE_CHECKING:
     from kb.ingest.job import Job
@@ -61,6 +62,8 @@ class _Prepared:
     chunks: tuple[Chunk, ...]
     notes: tuple[str, ...] = ()
     """What the chunker had to do otherwise than its options say, for the report."""
+    set_aside: tuple[Passage, ...] = ()
+    """What the embedding service refused for good."""
 
 
 @dataclass(slots=True)
@@ -193,6 +196,7 @@ class Applier:
                 self._ledger.record_failure(self._generation, row)
             for one in written:
                 stale += self._ledger.replace_document(self._generation, one.source, one.document, one.chunks)
+                self._ledger.set_aside(self._generation, one.document.id, one.set_aside)
         self._store.discard(stale)
         self.tally.unchanged += len(batch.touched)
         self.tally.chunks_removed += len(stale)
@@ -220,7 +224,9 @@ class Applier:
             return prepared
         reason = "; ".join(f"{_place(chunk)} is left out, the rest is indexed: {said}" for chunk, said in parts)
         kept = tuple(chunk for chunk, key in zip(prepared.chunks, keys, strict=True) if key not in refused)
-        return replace(prepared, source=replace(prepared.source, status="failed", reason=reason), chunks=kept)
+        set_aside = tuple(Passage(chunk.start, chunk.end, chunk.page, said) for chunk, said in parts)
+        source = replace(prepared.source, status="failed", reason=reason)
+        return replace(prepared, source=source, chunks=kept, set_aside=set_aside)
 
     def _count(self, source: SourceRow, notes: Sequence[str] = ()) -> None:
         if source.status == "failed":

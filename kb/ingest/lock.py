@@ -11,8 +11,10 @@ import json
 import os
 import socket
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO
@@ -27,13 +29,55 @@ else:
 _LOCK_FILE = "lock"
 _HOLDER_FILE = "lock.holder"
 
+_UNNAMED = "a process that has only just begun or is about to end"
+
+_LOOK_SECONDS = 0.05
+"""`lock_state` holds the lock for a moment when it looks; after this it has let go."""
+
+
+@dataclass(frozen=True, slots=True)
+class LockState:
+    """Who writes to a collection."""
+
+    held: bool
+    holder: str | None
+    """Who holds it; if nobody does, who died while holding it."""
+    work: str | None = None
+    """What it does or did: `ingest`, `repair` …"""
+    since: str | None = None
+    """UTC."""
+
+
+FREE = LockState(held=False, holder=None)
+
+
+def lock_state(folder: Path) -> LockState:
+    """Look who holds the lock of a collection, without waiting and without keeping anybody out."""
+    try:
+        content = (folder / _HOLDER_FILE).read_text(encoding="utf-8")
+        file = (folder / _LOCK_FILE).open("rb")
+    except OSError:  # whoever holds it says so, so nobody does
+        return FREE
+    with file:
+        try:
+            held = not _try_lock(file)
+        except OSError:  # the file system cannot lock, so nobody could take it
+            held = False
+        if not held:
+            _unlock(file)
+    return LockState(held, *_in_words(content))
+
 
 @contextmanager
-def write_lock(folder: Path) -> Iterator[None]:
+def write_lock(folder: Path, work: str = "ingest") -> Iterator[None]:
     """Hold the right to write to the collection in `folder`, which is created.
 
     It excludes other processes and other threads alike. A child made by fork inherits it, and keeps
     it until it ends: start worker processes by spawn.
+
+    Args:
+        folder: The collection's folder.
+        work: What it is held for, in a word.
 
     Raises:
         LockedError: someone else holds it; told at once, without waiting.
@@ -41,22 +85,21 @@ def write_lock(folder: Path) -> Iterator[None]:
     """
     real = Path(os.path.realpath(folder))
     holder = real / _HOLDER_FILE
-    try:
-        real.mkdir(parents=True, exist_ok=True)
-        file = (real / _LOCK_FILE).open("a+b")
-    except OSError as error:
-        raise StoreError(f"{real} cannot be written: {error}. Choose another data_dir") from error
-    with file:
+    with _open(real) as file:
         try:
             locked = _try_lock(file)
+            if not locked:
+                time.sleep(_LOOK_SECONDS)
+                locked = _try_lock(file)
         except OSError as error:
             raise StoreError(
                 f"{real / _LOCK_FILE} cannot be locked: {error}. Choose a data_dir on a local disk"
             ) from error
-        if not locked:
+        # A lock on a file that was deleted with its collection in between keeps nobody out.
+        if not locked or not _same_file(file, real / _LOCK_FILE):
             raise LockedError(_read_holder(holder))
         try:
-            _write_holder(holder)
+            _write_holder(holder, work)
             yield
         finally:
             with suppress(OSError):  # it is only a message; the next holder overwrites it
@@ -64,8 +107,24 @@ def write_lock(folder: Path) -> Iterator[None]:
             _unlock(file)
 
 
-def _write_holder(holder: Path) -> None:
+def _open(real: Path) -> IO[bytes]:
+    try:
+        real.mkdir(parents=True, exist_ok=True)
+        return (real / _LOCK_FILE).open("a+b")
+    except OSError as error:
+        raise StoreError(f"{real} cannot be written: {error}. Choose another data_dir") from error
+
+
+def _same_file(file: IO[bytes], path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), os.stat(path))
+    except OSError:
+        return False
+
+
+def _write_holder(holder: Path, work: str) -> None:
     content = {
+        "work": work,
         "pid": os.getpid(),
         "host": socket.gethostname(),
         "started": datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S UTC"),
@@ -80,11 +139,20 @@ def _write_holder(holder: Path) -> None:
 
 def _read_holder(holder: Path) -> str:
     try:
-        content = json.loads(holder.read_text(encoding="utf-8"))
-        return f"process {content['pid']} on {content['host']}, since {content['started']}"
-    except (OSError, ValueError, KeyError, TypeError):
-        # It has the lock, and has not yet written, or has just removed, its name.
-        return "a process that has only just begun or is about to end"
+        holder_in_words, work, _ = _in_words(holder.read_text(encoding="utf-8"))
+    except OSError:  # it has the lock, and has not yet written, or has just removed, its name
+        return _UNNAMED
+    return holder_in_words if work in (None, "ingest") else f"{work} by {holder_in_words}"
+
+
+def _in_words(content: str) -> tuple[str, str | None, str | None]:
+    """A holder as it wrote itself down, its work, and since when."""
+    try:
+        told = json.loads(content)
+        started = str(told["started"])
+        return f"process {told['pid']} on {told['host']}, since {started}", str(told.get("work", "ingest")), started
+    except (ValueError, KeyError, TypeError):
+        return _UNNAMED, None, None
 
 
 if sys.platform == "win32":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import time
 from collections.abc import Set
 from contextlib import closing
@@ -10,10 +9,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from kb.errors import StoreError
 from kb.ingest.apply import Applier
 from kb.ingest.estimate import check_cost, dollars, rehearse
 from kb.ingest.job import Job
+from kb.ingest.last_run import kept_as_last
+from kb.ingest.left_over import delete_left_over
 from kb.ingest.lock import write_lock
 from kb.ingest.paid_embedding import PaidEmbedding
 from kb.ingest.plan import Plan, hidden_sources
@@ -40,7 +40,7 @@ def run(job: Job) -> IngestReport:
         KbError: a service, the store or the ledger failed; what was done by then is kept.
     """
     started = time.perf_counter()
-    with write_lock(job.folder), Ledger(job.folder) as ledger:
+    with write_lock(job.folder), Ledger(job.folder) as ledger, kept_as_last(ledger) as done_with:
         found = survey(ledger, job)
         if job.max_cost is not None:
             check_cost(rehearse(ledger, found, job), job, job.max_cost)
@@ -49,8 +49,8 @@ def run(job: Job) -> IngestReport:
         if target.generation != found.current:
             plan = plan_for(ledger, target.generation.number, found.found, found.selection, job)
         done = _write(ledger, target, plan, found.plan, job)
-        _delete_left_over(ledger, job)
-        return make_report(found, done, time.perf_counter() - started)
+        delete_left_over(ledger, job.store)
+        return done_with(make_report(found, done, time.perf_counter() - started))
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +98,7 @@ def _write(ledger: Ledger, target: _Target, plan: Plan, known: Plan, job: Job) -
     """
     generation, former = target.generation.number, target.former
     folder = ledger.generation_folder(target.generation)
+    job.store.check_files(folder)
     hidden = hidden_sources(plan, known)
     gone, perhaps_moved = _by_whether_moved(plan)
     chunks_before = ledger.counts(generation).chunks
@@ -129,16 +130,3 @@ def _by_whether_moved(plan: Plan) -> tuple[list[SourceRow], list[SourceRow]]:
     new_sizes = {file.size for file in plan.due if file.document_id not in plan.sources}
     gone = [source for source in plan.removed if source.size not in new_sizes]
     return gone, [source for source in plan.removed if source.size in new_sizes]
-
-
-def _delete_left_over(ledger: Ledger, job: Job) -> None:
-    """Delete the folders of generations that the ledger no longer knows, and what a server holds of them."""
-    known = {ledger.generation_folder(generation).name for generation in ledger.generations()}
-    generations = job.folder / "generations"
-    for left_over in generations.iterdir() if generations.is_dir() else ():
-        if left_over.name.isdecimal() and left_over.name not in known:
-            try:
-                job.store.drop(int(left_over.name), left_over)
-            except StoreError:  # the folder stays, so that the next ingest tries again
-                continue
-            shutil.rmtree(left_over, ignore_errors=True)  # another process may still read it: next time

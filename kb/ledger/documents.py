@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
@@ -14,6 +14,9 @@ from kb.ledger.schema import pack, unpack
 from kb.ledger.words import Words
 from kb.records import Chunk, Document, Heading, Page
 from kb.words import script
+
+_READ_AHEAD = 500
+"""Sources that are read at once when all are walked through."""
 
 SourceStatus: TypeAlias = Literal["indexed", "skipped", "failed"]
 
@@ -47,6 +50,21 @@ class Documents(Words):
                 (generation,),
             )
         return {row[0]: _source_row(row) for row in rows}
+
+    def walk_sources(self, generation: int) -> Iterator[SourceRow]:
+        """All sources by document id, read ahead in pages."""
+        last = ""
+        while True:
+            with self.snapshot():
+                rows = self._rows(
+                    "SELECT document_id, path, size, mtime_ns, content_hash, status, reason, pipeline, warnings "
+                    "FROM sources WHERE generation = ? AND document_id > ? ORDER BY document_id LIMIT ?",
+                    (generation, last, _READ_AHEAD),
+                )
+            yield from map(_source_row, rows)
+            if len(rows) < _READ_AHEAD:
+                return
+            last = rows[-1][0]
 
     def document_ids(self, generation: int) -> set[str]:
         """The documents that can be found, also those whose source failed since."""
@@ -130,7 +148,7 @@ class Documents(Words):
             former = self._live_chunks(generation, document_ids)
             self._unindex_words(generation, former)
             self._delete_chunks(generation, former)
-            for table in ("sources", "documents"):
+            for table in ("sources", "documents", "set_aside"):
                 self._connection.executemany(
                     f"DELETE FROM {table} WHERE generation = ? AND document_id = ?",
                     [(generation, document_id) for document_id in document_ids],

@@ -16,7 +16,7 @@ from kb.ledger.connection import LedgerConnection
 
 GENERATIONS_FOLDER = "generations"
 
-_TABLES = ("sources", "documents", "chunks", "chunk_texts", "store_rows", "word_rows")
+_TABLES = ("sources", "documents", "chunks", "chunk_texts", "store_rows", "word_rows", "set_aside")
 """The tables whose rows belong to a generation. Vectors don't: they are shared."""
 
 

@@ -12,12 +12,14 @@ from pathlib import Path
 from kb.errors import KbError, NothingIngestedError
 from kb.ledger.chunks import Chunks
 from kb.ledger.documents import Documents
-from kb.ledger.generations import Generations
+from kb.ledger.runs import Runs
 from kb.ledger.schema import LEDGER_FILE, open_empty
+from kb.ledger.set_aside import SetAside
+from kb.ledger.upkeep import Upkeep
 from kb.ledger.vectors import Vectors
 
 
-class Ledger(Generations, Documents, Chunks, Vectors):
+class Ledger(Runs, Documents, Upkeep, Chunks, Vectors, SetAside):
     """`Ledger(folder)` opens `folder/ledger.sqlite`, and creates or upgrades it.
 
     With `read_only=True` nothing is written, and a missing file is a NothingIngestedError. There may

@@ -103,6 +103,17 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
             SELECT c.generation, c.chunk_id, cut(d.text, c.span_start, c.span_end)
             FROM documents d CROSS JOIN chunks c USING (generation, document_id)""",
     ),
+    (
+        # Passages of indexed documents that the embedding service refused for good.
+        """CREATE TABLE set_aside (
+            generation INTEGER NOT NULL,
+            document_id TEXT NOT NULL,
+            span_start INTEGER NOT NULL,
+            span_end INTEGER NOT NULL,
+            page INTEGER,
+            reason TEXT NOT NULL,
+            PRIMARY KEY (generation, document_id, span_start, span_end)) WITHOUT ROWID""",
+    ),
 )
 
 SCHEMA_VERSION = len(MIGRATIONS)

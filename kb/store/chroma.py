@@ -27,6 +27,7 @@ from chromadb.errors import NotFoundError
 from kb.components import Parts, StorePlace, StoreRow
 from kb.errors import StoreError
 from kb.store._chroma_calls import ranked, translated, where_clause
+from kb.store._chroma_files import remember_folders
 from kb.store._chroma_options import CHANGEABLE, Options, collection_name, index_options, server_address
 from kb.store._rows import (
     check_fingerprint,
@@ -104,14 +105,15 @@ class ChromaStore:
 
     def __init__(self, options: Options, place: StorePlace) -> None:
         self._place = place
+        self._options = options
         self._name = collection_name(options, place.slug, place.generation)
         self._what = f"the Chroma collection {self._name!r} in {options.url or place.folder}"
         self._rebuild = f"build the collection anew (nothing is embedded twice): {place.rebuild_command}"
-        self._advice = (
-            f"Check that a Chroma server runs at {options.url}" if options.url else f"If it stays so, {self._rebuild}"
-        )
+        mend = f"mend it (nothing is embedded): {place.repair_command}"
+        self._advice = f"Check that a Chroma server runs at {options.url}" if options.url else f"If it stays so, {mend}"
         self._client: Any = None
         self._closed = False
+        self._written = False
         try:
             self._client = self._connect(options)
             with self._errors("opened"):
@@ -127,6 +129,7 @@ class ChromaStore:
         """Add rows, or replace those of the same chunk id, payload and all."""
         rows = last_of_each(rows)
         matrix = row_matrix(rows, self._place)
+        self._written = True
         for start in range(0, len(rows), self._write_page):
             page = rows[start : start + self._write_page]
             with self._errors("written"):
@@ -200,6 +203,8 @@ class ChromaStore:
         client, self._client, self._closed = self._client, None, True
         if client is not None:
             _close(client)
+            if self._written and not self._options.url:
+                remember_folders(self._place.folder)
 
     def _connect(self, options: Options) -> Any:
         if options.url:

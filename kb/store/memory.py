@@ -181,8 +181,7 @@ class MemoryStore:
             rows, fingerprint, dimension = content["rows"], content["fingerprint"], content["dimension"]
         except (OSError, EOFError, ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:
             raise StoreError(
-                f"{self._file} cannot be read: {error}. Build the collection anew (nothing is embedded twice): "
-                f"{self._place.rebuild_command}"
+                f"{self._file} cannot be read: {error}. Mend it (nothing is embedded): {self._place.repair_command}"
             ) from error
         check_fingerprint(self._place, fingerprint, dimension)
         self._ids = [chunk_id for chunk_id, _ in rows]

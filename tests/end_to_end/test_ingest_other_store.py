@@ -204,7 +204,7 @@ def test_a_server_that_lost_everything_is_noticed_and_filled_again(on_server: Pl
     before = on_server.contents()
     with client_at(server) as client:
         client.delete_collection("knowledge_base-g1")
-    with pytest.raises(StoreError, match=f"holds 0 where 5 were written.*{INGEST} --rebuild"):
+    with pytest.raises(StoreError, match=r"holds 0 where 5 were written.*python -m pipelines\.status --repair"):
         on_server.found("zebra")
     assert on_server.ingest(rebuild=True).embedded == 0
     assert_same(on_server.contents(), before)

@@ -1,0 +1,1 @@
+"""Looking after a collection: status, check, repair, prune, delete, export and import. Nothing here embeds."""
