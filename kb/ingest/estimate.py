@@ -104,7 +104,7 @@ def check_cost(done: Outcome, job: Job, allowed: float) -> None:
             dollars=None,
             allowed=allowed,
         )
-    if done.dollars > allowed:
+    if not done.dollars <= allowed:  # of what is no number, too
         raise CostRefusedError(
             f"this run would cost ${done.dollars:.4f} ({texts}, at the price in [ingest.prices] as of "
             f"{job.limits.prices.as_of}), more than the ${allowed:.4f} of --max-cost. Nothing was changed",
