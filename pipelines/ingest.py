@@ -6,21 +6,17 @@ Exit status: 0 done, 1 done but a file failed, 2 could not run, 70 what nobody f
 from __future__ import annotations
 
 import argparse
-from collections import Counter
-from collections.abc import Iterator, Sequence
+import math
 from typing import TYPE_CHECKING, Any
 
 from kb import command
+from pipelines._ingest_report import in_words, say_problems
+from pipelines._ingest_watch import watch
 
 if TYPE_CHECKING:
-    from kb.ingest.report import IngestReport, Problem
+    from kb.ingest.report import IngestReport
 
 DONE, FILE_FAILED = 0, 1
-
-# Skipped files are listed up to this number; the JSON report has all of them.
-_LISTED = 20
-# Warnings of the same words are listed for so many files; of more, the first stands for all.
-_ALIKE = 3
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -54,60 +50,64 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--allow-removals", action="store_true", help="accept another folder, or the loss of many files"
     )
+    parser.add_argument(
+        "--only",
+        action="append",
+        default=[],
+        type=command.name,
+        metavar="GLOB",
+        help="look only at files that match, in gitignore form from FOLDER on; may be given several times",
+    )
+    parser.add_argument("--dry-run", action="store_true", help="print the same report and the cost, and do nothing")
+    parser.add_argument(
+        "--max-cost", type=_dollars, metavar="DOLLARS", help="refuse to do what would cost more, see [ingest.prices]"
+    )
+    parser.add_argument("--watch", action="store_true", help="ingest again after each change, until Ctrl-C")
     parser.add_argument("--json", action="store_true", help="print the report as one JSON object")
     parser.add_argument("--quiet", action="store_true", help="print only problems, and no progress")
     return parser
 
 
 def _run(options: argparse.Namespace) -> int:
+    from kb.errors import ConfigError
     from kb.knowledge_base import KnowledgeBase
 
+    if options.watch and (options.rebuild or options.allow_removals or options.dry_run):
+        raise ConfigError("--watch goes with none of --rebuild, --allow-removals, --dry-run: run once with it before")
     overrides: dict[str, Any] = {"collection": options.collection} if options.collection else {}
     with KnowledgeBase.open(options.config, quiet=options.quiet, **overrides) as base:
-        report = base.ingest(options.folder, rebuild=options.rebuild, allow_removals=options.allow_removals)
+
+        def ingest() -> IngestReport:
+            return base.ingest(
+                options.folder,
+                rebuild=options.rebuild,
+                allow_removals=options.allow_removals,
+                only=options.only,
+                dry_run=options.dry_run,
+                max_cost=options.max_cost,
+            )
+
+        if options.watch:
+            watch(base, options, ingest)
+            return DONE
+        report = ingest()
     if options.json:
         command.write_json(report.as_dict())
     else:
-        _say_problems(report, quiet=options.quiet)
-        if not options.quiet:
-            command.write(_in_words(report))
+        say_problems(report.problems, quiet=options.quiet)
+        if not options.quiet or options.dry_run:
+            command.write(in_words(report))
     return FILE_FAILED if report.failed else DONE
 
 
-def _say_problems(report: IngestReport, *, quiet: bool) -> None:
-    """One line for each, those that lost something first."""
-    skipped = [problem for problem in report.problems if problem.status == "skipped"]
-    others = [problem for problem in report.problems if problem.status != "skipped"]
-    for line in _lines([*others, *(() if quiet else skipped[:_LISTED])]):
-        command.say(line)
-    if not quiet and len(skipped) > _LISTED:
-        command.say(f"skipped: {len(skipped) - _LISTED} more, all listed by --json")
-
-
-def _lines(problems: Sequence[Problem]) -> Iterator[str]:
-    """One line for each problem, but one for a warning that many files share: all are in the JSON report."""
-    files = Counter(problem.reason for problem in problems if problem.status == "warning")
-    for problem in problems:
-        number = files[problem.reason] if problem.status == "warning" else 1
-        if number > _ALIKE:
-            files[problem.reason] = 0
-            yield f"warning: {number:,} files, {problem.path} the first: {problem.reason}"
-        elif number:
-            yield f"{problem.status}: {problem.path}: {problem.reason}"
-
-
-def _in_words(report: IngestReport) -> str:
-    removed = f"; {report.removed} removed" if report.removed else ""
-    return (
-        f"{_count(report.files, 'file')}: {report.indexed} indexed, {report.unchanged} unchanged, "
-        f"{report.skipped} skipped, {report.failed} failed{removed}\n"
-        f"{_count(report.chunks_total, 'chunk')} ({report.chunks_added} added, {report.chunks_removed} removed); "
-        f"{_count(report.embedded, 'text')} embedded, {_count(report.tokens, 'token')}, {report.seconds:.1f} s\n"
-    )
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+def _dollars(argument: str) -> float:
+    try:
+        dollars = float(argument.removeprefix("$"))
+    except ValueError:
+        dollars = math.nan
+    if not 0 <= dollars < math.inf:
+        raise argparse.ArgumentTypeError("should be a sum in dollars, such as 0.50")
+    return dollars
 
 
 if __name__ == "__main__":

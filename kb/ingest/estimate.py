@@ -85,7 +85,7 @@ def dollars(tokens: int, job: Job) -> float | None:
     if not tokens or not isinstance(embedder, (Metered, CountsRequests)):
         return 0.0
     price = job.limits.prices.per_million_tokens(embedder.model) if isinstance(embedder, Metered) else None
-    return None if price is None else round(tokens * price / 1_000_000, 6)
+    return None if price is None else round(tokens * price / 1_000_000, 9)
 
 
 def check_cost(done: Outcome, job: Job, allowed: float) -> None:
@@ -104,7 +104,7 @@ def check_cost(done: Outcome, job: Job, allowed: float) -> None:
             dollars=None,
             allowed=allowed,
         )
-    if done.dollars > allowed:
+    if not done.dollars <= allowed:  # of what is no number, too
         raise CostRefusedError(
             f"this run would cost ${done.dollars:.4f} ({texts}, at the price in [ingest.prices] as of "
             f"{job.limits.prices.as_of}), more than the ${allowed:.4f} of --max-cost. Nothing was changed",

@@ -20,7 +20,7 @@ from tests.llm_server import Reply, Request, embedding_rows, embeddings_reply, s
 
 KEYS = [
     "files", "indexed", "unchanged", "removed", "skipped", "failed", "chunks_added", "chunks_removed", "chunks_total",
-    "embedded", "embedding_calls", "tokens", "seconds", "problems",
+    "embedded", "embedding_calls", "tokens", "seconds", "problems", "dry_run", "dollars", "expected_seconds",
 ]  # fmt: skip
 
 

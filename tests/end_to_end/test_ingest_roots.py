@@ -81,6 +81,51 @@ def test_a_run_that_would_remove_much_is_refused_with_counts_and_done_when_allow
         assert place.ingest(folder).unchanged == left, "the folder is the collection's own from now on"
 
 
+@pytest.mark.parametrize(
+    ("change", "removed"),
+    [
+        (another_folder, 12),
+        (a_missing_folder, 12),
+        (an_emptied_folder, 12),
+        (a_folder_that_lost_seven_of_twelve, 7),
+    ],
+)
+@pytest.mark.parametrize("dry_run", [False, True])
+def test_looking_at_some_files_only_wipes_no_more_than_looking_at_all(
+    place: Place, change: Callable[[Place], Path], removed: int, dry_run: bool
+) -> None:
+    before = place.contents()
+    folder = change(place)
+    with pytest.raises(RemovalRefusedError, match="nothing was changed") as refused:
+        place.ingest(folder, only="*.md", dry_run=dry_run)
+    assert (refused.value.removed, refused.value.total) == (removed, 12)
+    assert place.contents() == before
+
+
+def test_an_empty_folder_takes_nothing_of_what_only_names_and_a_folder_in_use_does(place: Place) -> None:
+    """A disk that is not mounted is an empty folder; a file that was deleted leaves its neighbours."""
+    (place.documents / "one.md").unlink()
+    assert place.ingest(only="/one.md").removed == 1
+    before = place.contents()
+    an_emptied_folder(place)
+    with pytest.raises(RemovalRefusedError, match="holds no document now"):
+        place.ingest(only="/two.md")
+    assert place.contents() == before
+    place.write("notes.log", "no document")
+    assert place.ingest(only="/two.md").removed == 1
+
+
+def test_much_of_what_only_names_does_not_go_at_once_however_large_the_rest_is(place: Place) -> None:
+    for number in range(30):
+        place.write(f"rest/{number}.md", a_text([f"rest{number}"]))
+    place.ingest()
+    for number in NUMBERS[:7]:
+        (place.documents / f"{number}.md").unlink()
+    with pytest.raises(RemovalRefusedError, match="7 of 12 documents"):
+        place.ingest(only="/*.md")
+    assert place.ingest(only="/*.md", allow_removals=True).removed == 7
+
+
 def test_half_of_the_documents_or_most_of_a_few_may_go_without_a_question(place: Place) -> None:
     for number in NUMBERS[:6]:
         (place.documents / f"{number}.md").unlink()
@@ -168,6 +213,19 @@ def test_the_data_folder_is_never_ingested_wherever_it_lies(tmp_path: Path, data
     assert (report.unchanged, report.indexed, report.skipped) == (1, 0, 1)
     assert {source for source, _, _ in place.contents().values()} == {"a.md"}
     assert "keeps its data" in report.problems[0].reason
+
+
+@pytest.mark.parametrize("data", ["data", "deep/below/data"])
+def test_no_pattern_brings_the_data_folder_in(tmp_path: Path, data: str) -> None:
+    place = Place(tmp_path / "documents", tmp_path / "documents" / data)
+    place.write("a.md", a_text(["one"]))
+    place.write(".kbignore", "*\n!*/\n!*.md\n")
+    place.ingest()
+    (place.data / "note.md").write_text("Not a document.", encoding="utf-8")
+    for how in ({"only": ["*.md", f"/{data}/"]}, {"options": {"loading": {"isolated": False, "include": ["*.md"]}}}):
+        report = place.ingest(**how)
+        assert (report.unchanged, report.indexed) == (1, 0)
+        assert "keeps its data" in {problem.path: problem.reason for problem in report.problems}[data]
 
 
 SLOW = """
