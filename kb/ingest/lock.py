@@ -45,7 +45,9 @@ def write_lock(folder: Path) -> Iterator[None]:
         real.mkdir(parents=True, exist_ok=True)
         file = (real / _LOCK_FILE).open("a+b")
     except OSError as error:
-        raise StoreError(f"{real} cannot be written: {error}. Choose another data_dir") from error
+        raise StoreError(
+            f"{real} cannot be written: {error.strerror}. Mend that, or choose another data_dir"
+        ) from error
     with file:
         try:
             locked = _try_lock(file)
@@ -75,7 +77,7 @@ def _write_holder(holder: Path) -> None:
         unfinished.write_text(json.dumps(content), encoding="utf-8")
         unfinished.replace(holder)
     except OSError as error:
-        raise StoreError(f"{holder} cannot be written: {error}") from error
+        raise StoreError(f"{holder} cannot be written: {error.strerror}. Make room, or mend its permissions") from error
 
 
 def _read_holder(holder: Path) -> str:
