@@ -24,7 +24,7 @@ def watch(base: KnowledgeBase, options: argparse.Namespace, ingest: Callable[[],
     from kb.ingest.watch import watch_folder
 
     data = (base.settings.data_dir, base.folder)
-    watch_folder(base.root(options.folder), data, _Runs(ingest, quiet=options.quiet, as_json=options.json))
+    watch_folder(base.folder_to_read(options.folder), data, _Runs(ingest, quiet=options.quiet, as_json=options.json))
 
 
 class _Runs:

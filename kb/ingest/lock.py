@@ -112,7 +112,9 @@ def _open(real: Path) -> IO[bytes]:
         real.mkdir(parents=True, exist_ok=True)
         return (real / _LOCK_FILE).open("a+b")
     except OSError as error:
-        raise StoreError(f"{real} cannot be written: {error}. Choose another data_dir") from error
+        raise StoreError(
+            f"{real} cannot be written: {error.strerror}. Mend that, or choose another data_dir"
+        ) from error
 
 
 def _same_file(file: IO[bytes], path: Path) -> bool:
@@ -134,7 +136,7 @@ def _write_holder(holder: Path, work: str) -> None:
         unfinished.write_text(json.dumps(content), encoding="utf-8")
         unfinished.replace(holder)
     except OSError as error:
-        raise StoreError(f"{holder} cannot be written: {error}") from error
+        raise StoreError(f"{holder} cannot be written: {error.strerror}. Make room, or mend its permissions") from error
 
 
 def _read_holder(holder: Path) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self, TypeVar
 
+from kb.disk import trouble
 from kb.errors import LedgerError
 from kb.ledger.schema import LEDGER_FILE, open_connection
 
@@ -113,10 +114,8 @@ class LedgerConnection:
         try:
             yield
         except sqlite3.Error as error:
-            raise LedgerError(
-                f"the ledger {self._file} could not be read or written: {error}. What was committed before is safe; "
-                "mend the cause and run again"
-            ) from error
+            mend = trouble(self.folder, self._file) or "What was committed before is safe; mend the cause and run again"
+            raise LedgerError(f"the ledger {self._file} could not be read or written: {error}. {mend}") from error
 
     def _rows(self, statement: str, values: Sequence[Any] = ()) -> list[Any]:
         return self._connection.execute(statement, values).fetchall()

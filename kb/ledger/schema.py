@@ -12,6 +12,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 
+from kb.disk import trouble
 from kb.errors import LedgerError, NothingIngestedError
 
 LEDGER_FILE = "ledger.sqlite"
@@ -144,9 +145,8 @@ def open_connection(file: Path, *, read_only: bool) -> sqlite3.Connection:
         if connection is not None:
             connection.close()
         if isinstance(error, (sqlite3.Error, OSError)):
-            raise LedgerError(
-                f"the ledger {file} cannot be opened: {error}. If it is damaged, move its folder away and ingest again"
-            ) from error
+            mend = trouble(file.parent, file) or "If it is damaged, move its folder away and ingest again"
+            raise LedgerError(f"the ledger {file} cannot be opened: {error}. {mend}") from error
         raise
     return connection
 

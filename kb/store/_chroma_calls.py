@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from kb.disk import trouble
 from kb.errors import KbError, StoreError
 from kb.store._rows import as_similarity
+
+_DATABASE = "chroma.sqlite3"
 
 
 def where_clause(conditions: Mapping[str, str | int]) -> dict[str, Any] | None:
@@ -28,8 +32,14 @@ def ranked(ids: Sequence[str], distances: Sequence[float]) -> list[tuple[str, fl
 
 
 @contextmanager
-def translated(failure: str, advice: str = "") -> Iterator[None]:
-    """Turn whatever Chroma raises into a StoreError; it raises a dozen types, also of its parts."""
+def translated(failure: str, advice: str = "", folder: Path | None = None) -> Iterator[None]:
+    """Turn whatever Chroma raises into a StoreError; it raises a dozen types, also of its parts.
+
+    Args:
+        failure: What failed.
+        advice: What to do, unless something is wrong with `folder`.
+        folder: Where Chroma keeps its files.
+    """
     try:
         yield
     except KbError:
@@ -37,6 +47,7 @@ def translated(failure: str, advice: str = "") -> Iterator[None]:
     except BaseException as error:
         if not isinstance(error, Exception) and not _is_panic(error):
             raise
+        advice = (trouble(folder, folder / _DATABASE) if folder is not None else None) or advice
         raise StoreError(f"{failure}: {str(error) or type(error).__name__}. {advice}".rstrip()) from error
 
 

@@ -111,6 +111,7 @@ class ChromaStore:
         self._rebuild = f"build the collection anew (nothing is embedded twice): {place.rebuild_command}"
         mend = f"mend it (nothing is embedded): {place.repair_command}"
         self._advice = f"Check that a Chroma server runs at {options.url}" if options.url else f"If it stays so, {mend}"
+        self._folder = None if options.url else place.folder
         self._client: Any = None
         self._closed = False
         self._written = False
@@ -297,7 +298,7 @@ class ChromaStore:
         if self._closed:
             # A closed client goes on answering while another store of this process has the folder open.
             raise StoreError(f"the store of collection {self._place.collection!r} is closed")
-        with translated(f"{self._what} could not be {done}", self._advice):
+        with translated(f"{self._what} could not be {done}", self._advice, self._folder):
             yield
 
 
