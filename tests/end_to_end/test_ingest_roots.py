@@ -119,8 +119,8 @@ def test_much_of_what_only_names_does_not_go_at_once_however_large_the_rest_is(p
     for number in range(30):
         place.write(f"rest/{number}.md", a_text([f"rest{number}"]))
     place.ingest()
-    for number in NUMBERS[:7]:
-        (place.documents / f"{number}.md").unlink()
+    for name in NUMBERS[:7]:
+        (place.documents / f"{name}.md").unlink()
     with pytest.raises(RemovalRefusedError, match="7 of 12 documents"):
         place.ingest(only="/*.md")
     assert place.ingest(only="/*.md", allow_removals=True).removed == 7

@@ -31,17 +31,18 @@ def in_store(place: Place, store: str) -> Place:
 
 
 def writes(place: Place, work: Callable[[], object]) -> bool:
-    """Whether `work` commits anything to the ledger or changes a file of the store."""
-    generations = place.folder / "generations"
+    """Whether `work` changes a row of the ledger, but for its note of the last run, or a file of the store."""
 
-    def stored() -> dict[Path, bytes]:
-        return {file: file.read_bytes() for file in generations.rglob("*") if file.is_file()}
+    def stored() -> list[object]:
+        files = sorted(file for file in (place.folder / "generations").rglob("*") if file.is_file())
+        with closing(sqlite3.connect(place.folder / "ledger.sqlite")) as ledger:
+            tables = [name for (name,) in ledger.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+            rows = [row for name in tables for row in ledger.execute(f"SELECT * FROM {name}") if row[0] != "last_run"]
+        return [*((file, file.read_bytes()) for file in files), *rows]
 
     before = stored()
-    with closing(sqlite3.connect(place.folder / "ledger.sqlite")) as watching:
-        version = watching.execute("PRAGMA data_version").fetchone()
-        work()
-        return bool(watching.execute("PRAGMA data_version").fetchone() != version or stored() != before)
+    work()
+    return stored() != before
 
 
 # What has not changed
