@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import sqlite3
@@ -11,6 +12,7 @@ import unicodedata
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -285,6 +287,29 @@ def test_a_known_file_that_can_no_longer_be_looked_at_keeps_its_chunks(place: Pl
     hidden.parent.unlink()
     shutil.move(outside, hidden.parent)
     assert place.ingest().failed == 0
+
+
+def test_a_folder_that_may_no_longer_be_listed_keeps_its_documents(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place.write("a.md", a_text(["other"]))
+    closed = place.write("sub/b.md", a_text(["zebra"])).parent
+    place.ingest()
+    before = place.contents()
+    listed = os.scandir
+
+    def scandir(path: Any = ".") -> Any:
+        if Path(path) == closed:  # its permissions would not keep root out
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        return listed(path)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    report = place.ingest()
+    assert (report.unchanged, report.failed, report.removed) == (1, 1, 0)
+    assert "cannot be listed (Permission denied)" in report.problems[0].reason
+    monkeypatch.undo()
+    assert place.contents() == before
+    assert (place.ingest().failed, place.contents()) == (0, before)
 
 
 def test_a_text_that_the_service_refuses_is_named_and_the_rest_is_indexed(place: Place) -> None:
