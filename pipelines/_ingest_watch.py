@@ -16,15 +16,21 @@ if TYPE_CHECKING:
 
 
 def watch(base: KnowledgeBase, options: argparse.Namespace, ingest: Callable[[], IngestReport]) -> None:
-    """Ingest now and after each change, one line a run; what goes wrong later is said, and watching goes on.
+    """Ingest now and after each change, one line a run, until Ctrl-C; what goes wrong later is said.
 
     Raises:
         KbError: the first run cannot be done, for a reason that waiting does not mend.
+        KeyboardInterrupt: Ctrl-C in the middle of a run.
     """
     from kb.ingest.watch import watch_folder
 
     data = (base.settings.data_dir, base.folder)
-    watch_folder(base.folder_to_read(options.folder), data, _Runs(ingest, quiet=options.quiet, as_json=options.json))
+    runs = _Runs(ingest, quiet=options.quiet, as_json=options.json)
+    try:
+        watch_folder(base.folder_to_read(options.folder), data, runs)
+    except KeyboardInterrupt:  # how watching ends; only an ingest that is at it is interrupted
+        if runs.is_at_it:
+            raise
 
 
 class _Runs:
@@ -34,6 +40,7 @@ class _Runs:
         self._ingest = ingest
         self._quiet = quiet
         self._as_json = as_json
+        self.is_at_it = False
         self._is_first = True
         self._problems: frozenset[Problem] = frozenset()
         self._error = ""
@@ -45,11 +52,14 @@ class _Runs:
         # What the next change or some time may mend; all else is to be known at once, not after a day.
         passing = (LockedError, RemovalRefusedError, ServiceError) if self._is_first else KbError
         try:
+            self.is_at_it = True
             report = self._ingest()
+            self.is_at_it = False
         except passing as error:
             if str(error) != self._error:
                 command.say(f"error: {error}")
             self._error = str(error)
+            self.is_at_it = False
             return False
         finally:
             self._is_first = False

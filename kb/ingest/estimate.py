@@ -36,6 +36,9 @@ _NOT_BEGUN = Generation(0, "", 0, "building", "")
 def dry_run(job: Job) -> IngestReport:
     """Report what `run` would do now. It takes no lock, and a collection that is not there is not made.
 
+    A service is asked nothing, unless the collection exists and only the service knows how long the
+    model's vectors are: then for one, of a single word.
+
     Raises:
         KbError: what would keep `run` from doing anything, see `kb.ingest.survey`.
         CostRefusedError: the run would cost more than `max_cost`.

@@ -115,13 +115,16 @@ class Patterns:
         Args:
             lines: In gitignore form.
             place: Where they stand, for messages.
-            numbered: Whether messages say the line.
+            numbered: Whether they are the lines of a file, in which some may be blank or comments.
 
         Raises:
             ConfigError: one is no pattern.
         """
         places = [f"{place}, line {number}" if numbered else place for number in range(1, len(lines) + 1)]
         read = [_pattern(line, at) for line, at in zip(lines, places, strict=True)]
+        if not numbered and None in read:
+            line = lines[read.index(None)]
+            raise ConfigError(f"{place}: {line!r} is blank or a comment; a name that begins with # is written as \\#")
         self._falling = [pattern for pattern in reversed(read) if pattern is not None]
 
     def __bool__(self) -> bool:
@@ -160,7 +163,7 @@ def selecting(lines: Sequence[str], place: str) -> Patterns | None:
         return None
     patterns = Patterns(lines, place)
     if not patterns.select_something:
-        raise ConfigError(f"{place}: nothing is selected, as every pattern begins with !; use [loading] exclude")
+        raise ConfigError(f"{place}: nothing is selected, as every pattern begins with !; begin with one that doesn't")
     return patterns
 
 

@@ -19,7 +19,7 @@ from kb.ingest.paid_embedding import PaidEmbedding
 from kb.ingest.plan import Plan, hidden_sources
 from kb.ingest.progress import Progress
 from kb.ingest.report import IngestReport, Outcome, make_report
-from kb.ingest.survey import plan_for, survey
+from kb.ingest.survey import check_data_folder, plan_for, survey
 from kb.ingest.synced_store import SyncedStore
 from kb.ledger.ledger import Ledger
 
@@ -40,6 +40,7 @@ def run(job: Job) -> IngestReport:
         KbError: a service, the store or the ledger failed; what was done by then is kept.
     """
     started = time.perf_counter()
+    check_data_folder(job)
     with write_lock(job.folder), Ledger(job.folder) as ledger, kept_as_last(ledger) as done_with:
         found = survey(ledger, job)
         if job.max_cost is not None:

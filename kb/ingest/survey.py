@@ -41,6 +41,20 @@ class Survey:
     """What is to be done in the current generation, or, without one, in the first."""
 
 
+def check_data_folder(job: Job) -> None:
+    """Refuse to make the data folder inside a root that is not there: it would be taken for the root.
+
+    Raises:
+        ConfigError: nothing was changed.
+    """
+    inside = Path(os.path.abspath(job.folder)).is_relative_to(os.path.abspath(job.root))
+    if inside and not job.root.is_dir():
+        raise ConfigError(
+            f"the folder of documents {job.root} does not exist (is a disk not mounted?), and data_dir lies in it; "
+            "nothing was changed"
+        )
+
+
 def survey(ledger: Ledger, job: Job) -> Survey:
     """Look at the collection and the folder.
 

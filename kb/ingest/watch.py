@@ -32,7 +32,7 @@ def watch_folder(
     stop: Event | None = None,
     retry_seconds: float = RETRY_SECONDS,
 ) -> None:
-    """Call `work` now, and whenever something below `root` has changed and come to rest; Ctrl-C ends it.
+    """Call `work` now, and whenever something below `root` has changed and come to rest, until it is stopped.
 
     Also when the folder itself goes, comes back, or another one takes its place. What changes while
     `work` is at it counts for the next time.
@@ -41,22 +41,16 @@ def watch_folder(
         root: The folder; it may be missing for a while.
         not_in: Folders whose changes don't count, such as the data folder.
         work: Says whether it succeeded; otherwise it is called again after `retry_seconds`.
-        stop: Ends it as well, within a second.
+        stop: Ends it within a second; without one only Ctrl-C does.
         retry_seconds: See `work`.
 
     Raises:
         ConfigError: the package watchfiles is not installed, or the system watches no more folders.
-        KeyboardInterrupt: Ctrl-C, while `work` was at it.
+        KeyboardInterrupt: Ctrl-C.
     """
     ticks = _ticks(_watchfiles(), root, _Counts(root, not_in), stop or Event())
     due, retry_at = True, None
-    while True:
-        try:
-            changed = next(ticks, None)
-        except KeyboardInterrupt:
-            return
-        if changed is None:
-            return
+    for changed in ticks:
         if due or changed or (retry_at is not None and time.monotonic() >= retry_at):
             due, retry_at = False, None if work() else time.monotonic() + retry_seconds
 

@@ -213,5 +213,5 @@ class FolderAndCollection(RuleBasedStateMachine):
         os.utime(path, ns=(self.clock, self.clock))
 
 
-FolderAndCollection.TestCase.settings = settings(max_examples=12, stateful_step_count=16, deadline=None)
+FolderAndCollection.TestCase.settings = settings(max_examples=10, stateful_step_count=14, deadline=None)
 TestFolderAndCollection = FolderAndCollection.TestCase

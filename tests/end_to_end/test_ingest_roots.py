@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -116,8 +117,8 @@ def test_an_empty_folder_takes_nothing_of_what_only_names_and_a_folder_in_use_do
 
 
 def test_much_of_what_only_names_does_not_go_at_once_however_large_the_rest_is(place: Place) -> None:
-    for number in range(30):
-        place.write(f"rest/{number}.md", a_text([f"rest{number}"]))
+    for other in range(30):
+        place.write(f"rest/{other}.md", a_text([f"rest{other}"]))
     place.ingest()
     for name in NUMBERS[:7]:
         (place.documents / f"{name}.md").unlink()
@@ -215,6 +216,22 @@ def test_the_data_folder_is_never_ingested_wherever_it_lies(tmp_path: Path, data
     assert "keeps its data" in report.problems[0].reason
 
 
+@pytest.mark.parametrize("data", ["data", "."])
+def test_a_root_that_is_not_there_is_not_made_for_the_data_that_lies_in_it(tmp_path: Path, data: str) -> None:
+    """On the bare mount point it would look as if the disk held nothing, and hide below it when it is back."""
+    place = Place(tmp_path / "documents", tmp_path / "documents" / data)
+    place.write("a.md", a_text(["one"]))
+    place.ingest()
+    away = place.documents.rename(tmp_path / "away")
+    ways: list[dict[str, Any]] = [{}, {"allow_removals": True}, {"rebuild": True}, {"dry_run": True}]
+    for how in ways:
+        with pytest.raises(ConfigError, match="does not exist"):
+            place.ingest(**how)
+        assert not place.documents.exists()
+    away.rename(place.documents)
+    assert place.ingest().unchanged == 1
+
+
 @pytest.mark.parametrize("data", ["data", "deep/below/data"])
 def test_no_pattern_brings_the_data_folder_in(tmp_path: Path, data: str) -> None:
     place = Place(tmp_path / "documents", tmp_path / "documents" / data)
@@ -222,7 +239,9 @@ def test_no_pattern_brings_the_data_folder_in(tmp_path: Path, data: str) -> None
     place.write(".kbignore", "*\n!*/\n!*.md\n")
     place.ingest()
     (place.data / "note.md").write_text("Not a document.", encoding="utf-8")
-    for how in ({"only": ["*.md", f"/{data}/"]}, {"options": {"loading": {"isolated": False, "include": ["*.md"]}}}):
+    included = {"loading": {"isolated": False, "include": ["*.md"]}}
+    ways: list[dict[str, Any]] = [{"only": ["*.md", f"/{data}/"]}, {"options": included}]
+    for how in ways:
         report = place.ingest(**how)
         assert (report.unchanged, report.indexed) == (1, 0)
         assert "keeps its data" in {problem.path: problem.reason for problem in report.problems}[data]

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import sqlite3
 import subprocess
 import sys
+import unicodedata
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -67,6 +70,7 @@ def test_an_ingest_without_changes_does_not_even_load_the_store(place: Place, st
     place.write("a.md", a_text(NUMBERS[:3]))
     script = f"""
 import sys
+import unicodedata
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -153,6 +157,41 @@ def test_a_renamed_file_costs_no_embedding_and_is_found_under_its_new_path(place
     assert (report.indexed, report.unchanged, report.removed, report.embedded) == (1, 1, 1, 0)
     assert (report.chunks_added, report.chunks_removed) == (3, 3)
     assert {source for source, _, _ in place.contents().values()} == {"b.md", "c.md"}
+
+
+def test_after_a_move_answers_cite_the_new_path_and_nothing_was_embedded(place: Place) -> None:
+    embedder = CountingEmbedder()
+    place = place.with_embedder(embedder)
+    file = place.write("a.md", a_text(["zebra"]))
+    place.ingest()
+    (place.documents / "動物").mkdir()
+    file.rename(place.documents / "動物" / "シマウマ.md")
+    assert (place.ingest().embedded, len(embedder.sent)) == (0, 1)
+    with place.open() as base:
+        answer = base.ask("which part is about zebra only?", cutoff=0.0)
+    assert {citation.source for citation in answer.citations} == {"動物/シマウマ.md"}
+
+
+def test_both_unicode_spellings_of_a_name_are_one_document_whichever_the_folder_has(place: Place) -> None:
+    composed, decomposed = (unicodedata.normalize(form, "ポリシー é.md") for form in ("NFC", "NFD"))
+    file = place.write(decomposed, a_text(["zebra"]))
+    place.ingest()
+    before = place.contents()
+    assert {source for source, _, _ in before.values()} == {composed}
+    file.rename(place.documents / composed)
+    report = place.ingest()
+    assert (report.unchanged, report.indexed, report.removed, report.embedded) == (1, 0, 0, 0)
+    assert place.contents() == before
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere both names are one file")
+def test_a_name_that_changes_in_case_alone_is_shown_as_it_is_now(place: Place) -> None:
+    file = place.write("readme.md", a_text(["zebra"]))
+    place.ingest()
+    file.rename(place.documents / "README.md")
+    report = place.ingest()
+    assert (report.indexed, report.removed, report.embedded) == (1, 1, 0)
+    assert {source for source, _, _ in place.contents().values()} == {"README.md"}
 
 
 def test_two_identical_files_are_two_documents_that_share_their_vectors(place: Place) -> None:
@@ -249,6 +288,29 @@ def test_a_known_file_that_can_no_longer_be_looked_at_keeps_its_chunks(place: Pl
     hidden.parent.unlink()
     shutil.move(outside, hidden.parent)
     assert place.ingest().failed == 0
+
+
+def test_a_folder_that_may_no_longer_be_listed_keeps_its_documents(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place.write("a.md", a_text(["other"]))
+    closed = place.write("sub/b.md", a_text(["zebra"])).parent
+    place.ingest()
+    before = place.contents()
+    listed = os.scandir
+
+    def scandir(path: Any = ".") -> Any:
+        if Path(path) == closed:  # its permissions would not keep root out
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        return listed(path)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    report = place.ingest()
+    assert (report.unchanged, report.failed, report.removed) == (1, 1, 0)
+    assert "cannot be listed (Permission denied)" in report.problems[0].reason
+    monkeypatch.undo()
+    assert place.contents() == before
+    assert (place.ingest().failed, place.contents()) == (0, before)
 
 
 def test_a_text_that_the_service_refuses_is_named_and_the_rest_is_indexed(place: Place) -> None:

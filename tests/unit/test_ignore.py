@@ -152,6 +152,15 @@ def test_what_is_no_pattern_is_an_error_that_names_it_and_its_place(write: Write
         look(root)
 
 
+@pytest.mark.parametrize("line", ["", "  ", "# private/"])
+def test_a_blank_line_or_a_comment_in_the_settings_is_an_error_as_somebody_meant_something(
+    write: Write, line: str
+) -> None:
+    for place in ("include", "exclude", "only"):
+        with pytest.raises(ConfigError, match="is blank or a comment"):
+            look(write("a.md"), **{place: ["*.md", line]})
+
+
 def test_patterns_that_only_take_away_select_nothing_which_is_an_error(write: Write) -> None:
     with pytest.raises(ConfigError, match="nothing is selected"):
         look(write("a.md"), include=["!b.md"])
