@@ -14,7 +14,7 @@ from kb.errors import IndexMismatchError
 from kb.ingest.apply import Applier, Tally
 from kb.ingest.job import Job
 from kb.ingest.last_run import kept_as_last
-from kb.ingest.left_over import delete_left_over
+from kb.ingest.left_over import clear_damaged, delete_left_over
 from kb.ingest.lock import write_lock
 from kb.ingest.paid_embedding import PaidEmbedding
 from kb.ingest.plan import Plan, check_removals, check_root, make_plan
@@ -42,7 +42,7 @@ def run(job: Job) -> IngestReport:
         KbError: a service, the store or the ledger failed; what was done by then is kept.
     """
     started = time.perf_counter()
-    with write_lock(job.folder), Ledger(job.folder) as ledger, kept_as_last(ledger) as done_with:
+    with write_lock(job.folder) as died, Ledger(job.folder) as ledger, kept_as_last(ledger) as done_with:
         current = ledger.current_generation()
         documents = ledger.document_ids(current.number) if current else set()
         if current is not None and documents and not job.rebuild and current.fingerprint != job.embedder.fingerprint:
@@ -56,6 +56,7 @@ def run(job: Job) -> IngestReport:
         plan = known
         if target.generation != current:
             plan = make_plan(found, ledger.sources(target.generation.number), job.pipelines)
+        clear_damaged(ledger, target.generation, job.store, died)
         done = _write(ledger, target, plan, known, job)
         delete_left_over(ledger, job.store)
         return done_with(_report(found, known, done, time.perf_counter() - started))
@@ -125,7 +126,6 @@ def _write(ledger: Ledger, target: _Target, plan: Plan, known: Plan, job: Job) -
     """
     generation, former = target.generation.number, target.former
     folder = ledger.generation_folder(target.generation)
-    job.store.check_files(folder)
     hidden = {source.document_id: (source, reason) for source, reason in (*plan.hidden, *known.hidden)}
     gone, perhaps_moved = _by_whether_moved(plan)
     chunks_before = ledger.counts(generation).chunks
