@@ -9,8 +9,34 @@ from kb.errors import StoreError
 from kb.ledger.generations import GENERATIONS_FOLDER
 
 if TYPE_CHECKING:
+    from kb.ingest.lock import LockState
+    from kb.ledger.generations import Generation
     from kb.ledger.ledger import Ledger
     from kb.opening import CollectionStore
+
+
+def clear_damaged(ledger: Ledger, generation: Generation, store: CollectionStore, died: LockState) -> None:
+    """Delete an index whose files a run left cut off when it died; it is filled again from the ledger.
+
+    Chroma writes its files in place, some 2 % of the time of an ingest. Other damage is told, not mended in passing.
+
+    Args:
+        ledger: The ledger.
+        generation: The generation that is about to be written.
+        store: The collection's store.
+        died: Who died while writing, if someone did.
+
+    Raises:
+        StoreError: the files are damaged, and no run has died.
+    """
+    folder = ledger.generation_folder(generation)
+    try:
+        store.check_files(folder)
+    except StoreError:
+        last = ledger.last_run()
+        if died.holder is None and (last is None or last.ended not in ("died", "interrupted")):
+            raise
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def delete_left_over(ledger: Ledger, store: CollectionStore) -> None:

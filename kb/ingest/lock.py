@@ -69,7 +69,7 @@ def lock_state(folder: Path) -> LockState:
 
 
 @contextmanager
-def write_lock(folder: Path, work: str = "ingest") -> Iterator[None]:
+def write_lock(folder: Path, work: str = "ingest") -> Iterator[LockState]:
     """Hold the right to write to the collection in `folder`, which is created.
 
     It excludes other processes and other threads alike. A child made by fork inherits it, and keeps
@@ -78,6 +78,9 @@ def write_lock(folder: Path, work: str = "ingest") -> Iterator[None]:
     Args:
         folder: The collection's folder.
         work: What it is held for, in a word.
+
+    Yields:
+        Who died while holding it before, if someone did.
 
     Raises:
         LockedError: someone else holds it; told at once, without waiting.
@@ -99,8 +102,9 @@ def write_lock(folder: Path, work: str = "ingest") -> Iterator[None]:
         if not locked or not _same_file(file, real / _LOCK_FILE):
             raise LockedError(_read_holder(holder))
         try:
+            before = _left(holder)
             _write_holder(holder, work)
-            yield
+            yield before
         finally:
             with suppress(OSError):  # it is only a message; the next holder overwrites it
                 holder.unlink(missing_ok=True)
@@ -145,6 +149,14 @@ def _read_holder(holder: Path) -> str:
     except OSError:  # it has the lock, and has not yet written, or has just removed, its name
         return _UNNAMED
     return holder_in_words if work in (None, "ingest") else f"{work} by {holder_in_words}"
+
+
+def _left(holder: Path) -> LockState:
+    """What a holder left that did not come to its end."""
+    try:
+        return LockState(False, *_in_words(holder.read_text(encoding="utf-8")))
+    except OSError:
+        return FREE
 
 
 def _in_words(content: str) -> tuple[str, str | None, str | None]:

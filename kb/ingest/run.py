@@ -13,7 +13,7 @@ from kb.ingest.apply import Applier
 from kb.ingest.estimate import check_cost, dollars, rehearse
 from kb.ingest.job import Job
 from kb.ingest.last_run import kept_as_last
-from kb.ingest.left_over import delete_left_over
+from kb.ingest.left_over import clear_damaged, delete_left_over
 from kb.ingest.lock import write_lock
 from kb.ingest.paid_embedding import PaidEmbedding
 from kb.ingest.plan import Plan, hidden_sources
@@ -41,7 +41,7 @@ def run(job: Job) -> IngestReport:
     """
     started = time.perf_counter()
     check_data_folder(job)
-    with write_lock(job.folder), Ledger(job.folder) as ledger, kept_as_last(ledger) as done_with:
+    with write_lock(job.folder) as died, Ledger(job.folder) as ledger, kept_as_last(ledger) as done_with:
         found = survey(ledger, job)
         if job.max_cost is not None:
             check_cost(rehearse(ledger, found, job), job, job.max_cost)
@@ -49,6 +49,7 @@ def run(job: Job) -> IngestReport:
         plan = found.plan
         if target.generation != found.current:
             plan = plan_for(ledger, target.generation.number, found.found, found.selection, job)
+        clear_damaged(ledger, target.generation, job.store, died)
         done = _write(ledger, target, plan, found.plan, job)
         delete_left_over(ledger, job.store)
         return done_with(make_report(found, done, time.perf_counter() - started))
@@ -99,7 +100,6 @@ def _write(ledger: Ledger, target: _Target, plan: Plan, known: Plan, job: Job) -
     """
     generation, former = target.generation.number, target.former
     folder = ledger.generation_folder(target.generation)
-    job.store.check_files(folder)
     hidden = hidden_sources(plan, known)
     gone, perhaps_moved = _by_whether_moved(plan)
     chunks_before = ledger.counts(generation).chunks

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from kb.ingest.lock import lock_state, write_lock
+from kb.ingest.lock import write_lock
 from kb.ledger.ledger import Ledger, nothing_ingested
 from kb.ledger.runs import LastRun
 from kb.ledger.schema import LEDGER_FILE
@@ -27,11 +27,10 @@ def locked(store: CollectionStore, work: str) -> Iterator[Ledger]:
     """
     if not (store.folder / LEDGER_FILE).exists():
         raise nothing_in(store)
-    before = lock_state(store.folder)
-    with write_lock(store.folder, work), Ledger(store.folder) as ledger:
-        if before.work == "ingest" and not before.held:
+    with write_lock(store.folder, work) as died, Ledger(store.folder) as ledger:
+        if died.work == "ingest":
             # Its name goes with the lock that is taken over, so from now on the ledger knows.
-            ledger.set_last_run(LastRun(before.since or "", 0.0, "died", before.holder or ""))
+            ledger.set_last_run(LastRun(died.since or "", 0.0, "died", died.holder or ""))
         yield ledger
 
 

@@ -52,7 +52,7 @@ class Upkeep:
         """Build the store anew from the ledger, and go over to it."""
         from kb.maintenance.repair import repair
 
-        with Progress(self.status().chunks, quiet=self._quiet) as progress:
+        with Progress(0 if self._quiet else self.status().chunks, quiet=self._quiet) as progress:
             return repair(self._store, progress.done)
 
     def prune(self, agreed: Callable[[VectorUse], bool] = lambda use: True) -> Pruned | None:

@@ -11,6 +11,7 @@ The index is hnswlib's: `header.bin` says how many elements the other files hold
 from __future__ import annotations
 
 import os
+import re
 import struct
 import time
 from collections.abc import Iterator
@@ -26,6 +27,9 @@ _HEADER, _LEVEL, _LENGTHS, _LINKS, _IDS = (
     "index_metadata.pickle",
 )
 
+_INDEX = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+"""A folder of the index is named by a UUID."""
+
 # Version, offset, most elements, elements, bytes of one, … as hnswlib writes them.
 _FIELDS = struct.Struct("<i6QiI3QdQ")
 _PICKLE_END = b"."
@@ -37,6 +41,8 @@ _REMEMBERED = "index-folders"
 
 _SETTLED_SECONDS = 2.0
 """An ingest in another process may be writing the files; what was not touched for so long stays as it is."""
+_MOST_SECONDS = 10.0
+"""In case a clock is wrong."""
 _LOOK_AGAIN_SECONDS = 0.1
 
 
@@ -47,12 +53,14 @@ def damage(folder: Path, *, filled: bool) -> str | None:
         folder: The generation's folder.
         filled: Whether it was filled, so that there must be something.
     """
+    until = time.monotonic() + _MOST_SECONDS
     while True:
         try:
             found = _damage(folder, filled)
         except OSError as error:
             found = f"{error.filename or folder} cannot be read: {error.strerror}"
-        if found is None or _last_change(folder) + _SETTLED_SECONDS < time.time():
+        settled = _last_change(folder) + _SETTLED_SECONDS < time.time()
+        if found is None or settled or time.monotonic() > until:
             return found
         time.sleep(_LOOK_AGAIN_SECONDS)
 
@@ -82,7 +90,7 @@ def _damage(folder: Path, filled: bool) -> str | None:
 
 def _indexes(folder: Path) -> Iterator[Path]:
     if folder.is_dir():
-        yield from sorted(entry for entry in folder.iterdir() if entry.is_dir())
+        yield from sorted(entry for entry in folder.iterdir() if _INDEX.fullmatch(entry.name) and entry.is_dir())
 
 
 def _damage_of_index(index: Path) -> str | None:

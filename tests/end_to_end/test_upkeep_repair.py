@@ -24,6 +24,7 @@ from kb.maintenance.check import Checked
 from kb.maintenance.repair import Repaired
 from tests.commands import ROOT, run
 from tests.end_to_end._bases import NUMBERS, CountingEmbedder, Place, a_text
+from tests.end_to_end.test_upkeep_status import kill_an_ingest
 
 STATUS = "pipelines.status"
 REPAIR = r"python -m pipelines\.status --repair"
@@ -238,6 +239,25 @@ def test_every_file_of_the_index_can_be_missing_or_cut_off_without_a_crash_or_a_
         # Whole pages that are missing of SQLite's file are only found when it is opened.
         assert one["unchanged"].startswith("StoreError: ") or one["file"] == "chroma.sqlite3", one
         assert (one.get("embedded", 0), one.get("found", 1)) == (0, 1), one
+
+
+def test_an_index_that_was_cut_off_by_the_death_of_an_ingest_is_filled_again_by_the_next_one(tmp_path: Path) -> None:
+    place = a_collection(tmp_path, "chroma")
+    before = place.contents()
+    assert isinstance(place.embedder, CountingEmbedder)
+    (level,) = place.folder.rglob("data_level0.bin")
+    os.truncate(level, 10)
+    for one in place.folder.rglob("*"):
+        os.utime(one, (1, 1))
+    for _ in range(2):
+        with pytest.raises(StoreError, match=REPAIR):
+            place.ingest()
+    kill_an_ingest(place)
+    place.write("c.md", a_text(["lion"]))
+    sent = len(place.embedder.sent)
+    assert place.ingest().embedded == len(place.embedder.sent) - sent == 1
+    assert_same({i: row for i, row in place.contents().items() if i in before}, before)
+    assert check(place).faults == ()
 
 
 # Check

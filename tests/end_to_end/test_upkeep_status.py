@@ -229,7 +229,10 @@ def test_vectors_that_no_chunk_uses_are_counted_and_pruned_and_the_disk_gets_its
     before, use = place.contents(), status_of(place).vectors
     assert (use.vectors, use.unused, use.unused_bytes) == (97, 96, 96 * 2048 * 4)
     size = status_of(place).sizes.ledger
-    pruned = prune(place)
+    with place.open() as reader:
+        assert len(reader.search("zebra", cutoff=0.3).hits) == 1
+        pruned = prune(place)
+        assert len(reader.search("zebra", cutoff=0.3).hits) == 1
     assert pruned is not None
     assert pruned.vectors == 96
     assert pruned.freed_bytes > 0.9 * use.unused_bytes
