@@ -55,15 +55,20 @@ def _parser() -> argparse.ArgumentParser:
         "--allow-removals", action="store_true", help="accept another folder, or the loss of many files"
     )
     parser.add_argument("--json", action="store_true", help="print the report as one JSON object")
+    parser.add_argument("--log-json", type=command.not_blank, metavar="FILE", help="append each step as a line of JSON")
     parser.add_argument("--quiet", action="store_true", help="print only problems, and no progress")
     return parser
 
 
 def _run(options: argparse.Namespace) -> int:
     from kb.knowledge_base import KnowledgeBase
+    from kb.logs import logged
 
     overrides: dict[str, Any] = {"collection": options.collection} if options.collection else {}
-    with KnowledgeBase.open(options.config, quiet=options.quiet, **overrides) as base:
+    with (
+        logged(options.log_json, quiet=options.quiet),
+        KnowledgeBase.open(options.config, quiet=options.quiet, **overrides) as base,
+    ):
         report = base.ingest(options.folder, rebuild=options.rebuild, allow_removals=options.allow_removals)
     if options.json:
         command.write_json(report.as_dict())

@@ -29,8 +29,10 @@ _HOLDER_FILE = "lock.holder"
 
 
 @contextmanager
-def write_lock(folder: Path) -> Iterator[None]:
+def write_lock(folder: Path) -> Iterator[str | None]:
     """Hold the right to write to the collection in `folder`, which is created.
+
+    What is given is who held it last and never let go of it: killed, or lost with its machine.
 
     It excludes other processes and other threads alike. A child made by fork inherits it, and keeps
     it until it ends: start worker processes by spawn.
@@ -57,9 +59,10 @@ def write_lock(folder: Path) -> Iterator[None]:
             ) from error
         if not locked:
             raise LockedError(_read_holder(holder))
+        died = _read_holder(holder) if holder.exists() else None
         try:
             _write_holder(holder)
-            yield
+            yield died
         finally:
             with suppress(OSError):  # it is only a message; the next holder overwrites it
                 holder.unlink(missing_ok=True)

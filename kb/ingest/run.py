@@ -21,6 +21,7 @@ from kb.ingest.progress import Progress
 from kb.ingest.report import IngestReport, Problem
 from kb.ingest.synced_store import SyncedStore
 from kb.ingest.walk import Walk, walk
+from kb.ingest.watching import open_watched, say_finished, say_planned, say_started
 from kb.ledger.ledger import Ledger
 
 if TYPE_CHECKING:
@@ -41,7 +42,8 @@ def run(job: Job) -> IngestReport:
         KbError: a service, the store or the ledger failed; what was done by then is kept.
     """
     started = time.perf_counter()
-    with write_lock(job.folder), Ledger(job.folder) as ledger:
+    with write_lock(job.folder) as died, Ledger(job.folder) as ledger:
+        say_started(job, died)
         current = ledger.current_generation()
         documents = ledger.document_ids(current.number) if current else set()
         if current is not None and documents and not job.rebuild and current.fingerprint != job.embedder.fingerprint:
@@ -55,9 +57,12 @@ def run(job: Job) -> IngestReport:
         plan = known
         if target.generation != current:
             plan = make_plan(found, ledger.sources(target.generation.number), job.pipelines)
+        say_planned(found, plan, target.generation.number, rebuild=target.former is not None)
         done = _write(ledger, target, plan, known, job)
         _delete_left_over(ledger, job)
-        return _report(found, known, done, time.perf_counter() - started)
+        report = _report(found, known, done, time.perf_counter() - started)
+        say_finished(report)
+        return report
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,10 +134,10 @@ def _write(ledger: Ledger, target: _Target, plan: Plan, known: Plan, job: Job) -
     chunks_before = ledger.counts(generation).chunks
     with Progress(len(plan.due) + len(hidden), quiet=job.quiet) as progress:
         embedding = PaidEmbedding(ledger, job.embedder, generation, progress.embedded)
-        opener = partial(job.store.open, target.generation, folder, job.root)
+        opener = partial(open_watched, job.store, target.generation, folder, job.root)
         synced = SyncedStore(ledger, generation, folder, job.store.name, opener, embedding, job.limits.batch_chunks)
         with closing(synced) as store, job.lent.bound(embedding):
-            applier = Applier(job, ledger, target.generation, former, embedding, store, progress.done)
+            applier = Applier(job, ledger, target.generation, former, embedding, store, progress)
             store.restore()
             applier.remove(gone)
             applier.keep(hidden.values(), plan.sources)
