@@ -18,7 +18,6 @@ from kb.errors import RefusedError, ServiceError
 from kb.ledger.ledger import Ledger
 from tests.end_to_end._bases import NUMBERS, UNREADABLE, CountingEmbedder, Place, a_text
 
-ROOT = Path(__file__).parents[2]
 SMALL_BATCHES = {"ingest": {"batch_chunks": 4}}
 both_stores = pytest.mark.parametrize("store", ["memory", "chroma"])
 
