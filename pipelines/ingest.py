@@ -64,6 +64,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--watch", action="store_true", help="ingest again after each change, until Ctrl-C")
     parser.add_argument("--json", action="store_true", help="print the report as one JSON object")
+    parser.add_argument("--log-json", type=command.not_blank, metavar="FILE", help="append each step as a line of JSON")
     parser.add_argument("--quiet", action="store_true", help="print only problems, and no progress")
     return parser
 
@@ -71,11 +72,15 @@ def _parser() -> argparse.ArgumentParser:
 def _run(options: argparse.Namespace) -> int:
     from kb.errors import ConfigError
     from kb.knowledge_base import KnowledgeBase
+    from kb.logs import logged
 
     if options.watch and (options.rebuild or options.allow_removals or options.dry_run):
         raise ConfigError("--watch goes with none of --rebuild, --allow-removals, --dry-run: run once with it before")
     overrides: dict[str, Any] = {"collection": options.collection} if options.collection else {}
-    with KnowledgeBase.open(options.config, quiet=options.quiet, **overrides) as base:
+    with (
+        logged(options.log_json, quiet=options.quiet),
+        KnowledgeBase.open(options.config, quiet=options.quiet, **overrides) as base,
+    ):
 
         def ingest() -> IngestReport:
             return base.ingest(

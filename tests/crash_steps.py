@@ -38,9 +38,12 @@ COMMIT, STATEMENT = "ledger commit", "ledger statement"
 """Steps that are seen in SQL only; a process can die before them."""
 
 
-def die_at(step: str, moment: str, call: int) -> None:
-    """Have this process killed at a moment."""
+def die_at(step: str, moment: str, call: int, number: int = signal.SIGKILL) -> None:
+    """Have this process killed at a moment, or met by another signal."""
     calls = 0
+
+    def meet() -> None:
+        os.kill(os.getpid(), number)
 
     def reached() -> bool:
         nonlocal calls
@@ -51,7 +54,7 @@ def die_at(step: str, moment: str, call: int) -> None:
 
         def see(sql: str) -> None:
             if (step == STATEMENT or sql == "COMMIT") and reached():
-                _kill()
+                meet()
 
         _watch_sql(see)
         return
@@ -65,12 +68,12 @@ def die_at(step: str, moment: str, call: int) -> None:
     def wrapped(*arguments: Any, **options: Any) -> Any:
         now = reached()
         if now and moment == "before":
-            _kill()
+            meet()
         if now and moment == "during":
-            threading.Timer(0.002, _kill).start()
+            threading.Timer(0.002, meet).start()
         given = original(*arguments, **options)
         if now:
-            _kill()
+            meet()
         return given
 
     setattr(holder, name, wrapped)
@@ -86,7 +89,3 @@ def _watch_sql(see: Callable[[str], None]) -> None:
         return made
 
     connection.open_connection = opened
-
-
-def _kill() -> None:
-    os.kill(os.getpid(), signal.SIGKILL)

@@ -70,6 +70,14 @@ def ingest(
     )
 
 
+def ingest_or_say(**arguments: Any) -> dict[str, Any] | str:
+    """The same; of an error that kb raises, what it says."""
+    try:
+        return ingest(**arguments)
+    except KbError as error:
+        return f"{type(error).__name__}: {error}"
+
+
 # ── looking at what is left ──
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from kb.errors import KbError
-from tests.crash_tasks import compare, ingest, place_at
+from tests.crash_tasks import compare, ingest, ingest_or_say, place_at
 from tests.end_to_end._bases import NUMBERS, a_text
 
 # linux/sched.h and linux/mount.h
@@ -56,7 +56,7 @@ def full_disk(*, folder: str, free_kilobytes: int) -> dict[str, Any]:
     with filler.open("wb") as file:
         left = os.statvfs(data)
         file.write(bytes(max(0, left.f_bavail * left.f_frsize - free_kilobytes * 1024)))
-    said = _in_a_child(lambda: _error_of(lambda: ingest(folder=folder)))
+    said = _in_a_child(lambda: ingest_or_say(folder=folder))
     found = _in_a_child(lambda: _error_of(lambda: place_at(folder, "data", "chroma", 32).found("three")))
     filler.unlink()
     _in_a_child(lambda: ingest(folder=folder))
@@ -73,7 +73,7 @@ def read_only_disk(*, folder: str) -> dict[str, Any]:
     _write(Path(folder, "documents", "a.md"), ["new three"])
     _mount(data, data, None, _BIND)
     _mount(data, data, None, _BIND | _REMOUNT | _READ_ONLY)
-    said = _in_a_child(lambda: _error_of(lambda: ingest(folder=folder)))
+    said = _in_a_child(lambda: ingest_or_say(folder=folder))
     found = _in_a_child(lambda: _error_of(lambda: place_at(folder, "data", "chroma", 32).found("three")))
     _mount(data, data, None, _BIND | _REMOUNT)
     return {"said": said, "found": found, "report": _in_a_child(lambda: ingest(folder=folder))}
@@ -91,7 +91,7 @@ def another_user(*, folder: str, closed: list[str]) -> dict[str, Any]:
     for name in closed:
         mode = Path(folder, name).stat().st_mode
         Path(folder, name).chmod(0)
-        said[name] = _in_a_child(lambda: _as_nobody(lambda: _error_of(lambda: ingest(folder=folder))))
+        said[name] = _in_a_child(lambda: _as_nobody(lambda: ingest_or_say(folder=folder)))
         Path(folder, name).chmod(mode)
     return {"said": said, "report": _in_a_child(lambda: ingest(folder=folder))}
 

@@ -7,6 +7,7 @@ which chunks are live → stale chunks out of the store. Until the flip, questio
 from __future__ import annotations
 
 import hashlib
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -18,10 +19,12 @@ from kb.ingest.report import Problem
 from kb.ledger.documents import SourceRow
 from kb.ledger.hashes import text_hash
 from kb.ledger.set_aside import Passage
+from kb.logs import event
 
 if TYPE_CHECKING:
     from kb.ingest.job import Job
     from kb.ingest.paid_embedding import PaidEmbedding
+    from kb.ingest.progress import Progress
     from kb.ingest.reading import Reading
     from kb.ingest.synced_store import SyncedStore
     from kb.ingest.walk import FoundFile
@@ -64,6 +67,8 @@ class _Prepared:
     """What the chunker had to do otherwise than its options say, for the report."""
     set_aside: tuple[Passage, ...] = ()
     """What the embedding service refused for good."""
+    seconds: float = 0.0
+    """What it took to wait for it and to cut it."""
 
 
 @dataclass(slots=True)
@@ -90,7 +95,7 @@ class Applier:
         former: Generation | None,
         embedding: PaidEmbedding,
         store: SyncedStore,
-        on_done: Callable[[int], None],
+        progress: Progress,
     ) -> None:
         self._job = job
         self._ledger = ledger
@@ -98,7 +103,7 @@ class Applier:
         self._former = former
         self._embedding = embedding
         self._store = store
-        self._on_done = on_done
+        self._progress = progress
         self._batch = _Batch()
         self.tally = Tally()
 
@@ -124,6 +129,8 @@ class Applier:
             stale = self._ledger.remove_documents(self._generation, [source.document_id for source in sources])
             self.tally.chunks_removed += len(stale)
             self._store.discard(stale)
+            for source in sources:
+                event("file", path=source.path, outcome="removed")
 
     def _begin(self, file: FoundFile, known: SourceRow | None, reading: Reading) -> _Begun:
         """Have a file read, unless its content is known."""
@@ -140,7 +147,7 @@ class Applier:
         return _Begun(row, known, reading.begin(file))
 
     def _read(self, begun: _Begun) -> None:
-        row, known = begun.row, begun.known
+        row, known, started = begun.row, begun.known, time.perf_counter()
         if begun.document is None:
             self._batch.touched.append(row)
             return
@@ -152,7 +159,8 @@ class Applier:
             warnings = known.warnings if known is not None else ()
             self._fail(replace(row, status="failed", reason=error.reason, warnings=warnings), known)
             return
-        self._take(self._cut(replace(row, warnings=document.warnings), document))
+        prepared = self._cut(replace(row, warnings=document.warnings), document)
+        self._take(replace(prepared, seconds=time.perf_counter() - started))
 
     def _fail(self, row: SourceRow, known: SourceRow | None) -> None:
         """Note a source that cannot be read now; a new generation takes its text from the former one."""
@@ -185,6 +193,7 @@ class Applier:
     def _write(self) -> None:
         """Embed, store and flip what has been read by now."""
         batch, self._batch = self._batch, _Batch()
+        self._progress.begun(batch.files, sum(len(prepared.chunks) for prepared in batch.prepared))
         self._embedding.embed(chunk for prepared in batch.prepared for chunk in prepared.chunks)
         written = [self._without_refused(prepared) for prepared in batch.prepared]
         self._store.write(list(self._rows(written)))
@@ -201,8 +210,10 @@ class Applier:
         self.tally.unchanged += len(batch.touched)
         self.tally.chunks_removed += len(stale)
         for one in written:
-            self._count(one.source, one.notes)
-        self._on_done(batch.files)
+            self._count(one.source, one.notes, chunks=len(one.chunks), seconds=round(one.seconds, 3))
+        for row in batch.touched:
+            event("file", path=row.path, outcome="unchanged")
+        self._progress.done(batch.files)
 
     def _rows(self, written: Sequence[_Prepared]) -> Iterator[StoreRow]:
         """Store rows for chunks that the store lacks or holds otherwise."""
@@ -228,7 +239,9 @@ class Applier:
         source = replace(prepared.source, status="failed", reason=reason)
         return replace(prepared, source=source, chunks=kept, set_aside=set_aside)
 
-    def _count(self, source: SourceRow, notes: Sequence[str] = ()) -> None:
+    def _count(self, source: SourceRow, notes: Sequence[str] = (), **counts: float) -> None:
+        reason = {"reason": source.reason} if source.reason else {}
+        event("file", path=source.path, outcome=source.status, **counts, **reason)
         if source.status == "failed":
             self.tally.failed += 1
             self.tally.problems.append(Problem(source.path, "failed", source.reason))

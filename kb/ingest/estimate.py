@@ -63,7 +63,7 @@ def rehearse(ledger: Ledger, found: Survey, job: Job) -> Outcome:
     with Progress(len(plan.due) + len(hidden), quiet=job.quiet) as progress:
         embedding = _CountedEmbedding(ledger, job.embedder, generation.number, lambda texts: None)
         with job.lent.bound(embedding):
-            applier = _Rehearsal(job, ledger, generation, former, embedding, progress.done)
+            applier = _Rehearsal(job, ledger, generation, former, embedding, progress)
             applier.keep(hidden, plan.sources)
             applier.add(plan.due, plan.sources)
             applier.remove(plan.removed)
@@ -188,9 +188,9 @@ class _Rehearsal(Applier):
         generation: Generation,
         former: Generation | None,
         embedding: PaidEmbedding,
-        on_done: Callable[[int], None],
+        progress: Progress,
     ) -> None:
-        super().__init__(job, ledger, generation, former, embedding, _NoStore(), on_done)
+        super().__init__(job, ledger, generation, former, embedding, _NoStore(), progress)
         self.more_chunks = 0
 
     def remove(self, sources: Sequence[SourceRow]) -> None:
@@ -209,7 +209,7 @@ class _Rehearsal(Applier):
             self.more_chunks += len(now) - len(former)
             self._count(one.source, one.notes)
         self.tally.unchanged += len(batch.touched)
-        self._on_done(batch.files)
+        self._progress.done(batch.files)
 
 
 class _NoStore(SyncedStore):

@@ -72,6 +72,8 @@ def lock_state(folder: Path) -> LockState:
 def write_lock(folder: Path, work: str = "ingest") -> Iterator[LockState]:
     """Hold the right to write to the collection in `folder`, which is created.
 
+    What is given is who held it last and never let go of it: killed, or lost with its machine.
+
     It excludes other processes and other threads alike. A child made by fork inherits it, and keeps
     it until it ends: start worker processes by spawn.
 

@@ -1,25 +1,39 @@
-"""Progress on stderr, for a person who waits at a terminal."""
+"""How far an ingest is: a bar on stderr for a person who waits at a terminal, and events for the log."""
 
 from __future__ import annotations
 
 import sys
+import time
 from types import TracebackType
+
+from kb.logs import event
 
 # A bar appears only when there is something to wait for.
 _DELAY_SECONDS = 2.0
+_FORM = "{percentage:3.0f}%|{bar}| {n:,.0f}/{total:,} files{postfix} [{elapsed}<{remaining}]"
 
 
 class Progress:
-    """A bar of files; nothing when quiet, when stderr is no terminal, or when a run is short."""
+    """A bar of files, chunks, rate and time left; none when quiet, without a terminal, or in a short run."""
 
     def __init__(self, files: int, *, quiet: bool) -> None:
-        self._texts = 0
+        self._started = time.perf_counter()
+        self._chunks = 0
+        self._batch_files, self._batch_chunks = 0, 0
+        self._moved = 0.0
+        """Files of the batch that the bar shows as done already."""
         self._bar = None
-        if files and not quiet and sys.stderr.isatty():
+        if files and not quiet and sys.stderr is not None and sys.stderr.isatty():
             from tqdm import tqdm
 
             self._bar = tqdm(
-                total=files, unit=" files", delay=_DELAY_SECONDS, dynamic_ncols=True, leave=False, file=sys.stderr
+                total=files,
+                bar_format=_FORM,
+                delay=_DELAY_SECONDS,
+                miniters=0,
+                dynamic_ncols=True,
+                leave=False,
+                file=sys.stderr,
             )
 
     def __enter__(self) -> Progress:
@@ -31,13 +45,28 @@ class Progress:
         if self._bar is not None:
             self._bar.close()
 
+    def begun(self, files: int, chunks: int) -> None:
+        """Take note of files that are about to be embedded and written together."""
+        self._batch_files, self._batch_chunks, self._moved = files, chunks, 0.0
+
     def embedded(self, texts: int) -> None:
-        """Count embedded texts."""
-        self._texts += texts
-        if self._bar is not None:
-            self._bar.set_postfix_str(f"{self._texts} texts embedded", refresh=False)  # else it would show at once
+        """Count embedded texts; most of the time goes there, so the bar moves within a batch of files."""
+        event("texts embedded", texts=texts)
+        if self._batch_chunks:
+            share = self._batch_files * texts / self._batch_chunks
+            self._move(min(share, self._batch_files - self._moved))
+            self._moved = min(self._moved + share, float(self._batch_files))
 
     def done(self, files: int) -> None:
-        """Count files that are finished."""
+        """Count files that are finished, with the chunks of their batch."""
+        self._chunks += self._batch_chunks
+        moved, self._moved = self._moved, 0.0
+        self._batch_files, self._batch_chunks = 0, 0
+        self._move(files - moved)
+
+    def _move(self, files: float) -> None:
         if self._bar is not None:
+            rate = self._chunks / max(time.perf_counter() - self._started, 0.001)
+            # Without a refresh, else it would show before its time.
+            self._bar.set_postfix_str(f"{self._chunks:,} chunks, {rate:,.1f}/s", refresh=False)
             self._bar.update(files)

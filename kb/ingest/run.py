@@ -21,6 +21,7 @@ from kb.ingest.progress import Progress
 from kb.ingest.report import IngestReport, Outcome, make_report
 from kb.ingest.survey import check_data_folder, plan_for, survey
 from kb.ingest.synced_store import SyncedStore
+from kb.ingest.watching import open_watched, say_finished, say_planned, say_started
 from kb.ledger.ledger import Ledger
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ def run(job: Job) -> IngestReport:
     started = time.perf_counter()
     check_data_folder(job)
     with write_lock(job.folder) as died, Ledger(job.folder) as ledger, kept_as_last(ledger) as done_with:
+        say_started(job, died)
         found = survey(ledger, job)
         if job.max_cost is not None:
             check_cost(rehearse(ledger, found, job), job, job.max_cost)
@@ -49,10 +51,13 @@ def run(job: Job) -> IngestReport:
         plan = found.plan
         if target.generation != found.current:
             plan = plan_for(ledger, target.generation.number, found.found, found.selection, job)
+        say_planned(found.found, plan, target.generation.number, rebuild=target.former is not None)
         clear_damaged(ledger, target.generation, job.store, died)
         done = _write(ledger, target, plan, found.plan, job)
         delete_left_over(ledger, job.store)
-        return done_with(make_report(found, done, time.perf_counter() - started))
+        report = done_with(make_report(found, done, time.perf_counter() - started))
+        say_finished(report)
+        return report
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,10 +110,10 @@ def _write(ledger: Ledger, target: _Target, plan: Plan, known: Plan, job: Job) -
     chunks_before = ledger.counts(generation).chunks
     with Progress(len(plan.due) + len(hidden), quiet=job.quiet) as progress:
         embedding = PaidEmbedding(ledger, job.embedder, generation, progress.embedded)
-        opener = partial(job.store.open, target.generation, folder, job.root)
+        opener = partial(open_watched, job.store, target.generation, folder, job.root)
         synced = SyncedStore(ledger, generation, folder, job.store.name, opener, embedding, job.limits.batch_chunks)
         with closing(synced) as store, job.lent.bound(embedding):
-            applier = Applier(job, ledger, target.generation, former, embedding, store, progress.done)
+            applier = Applier(job, ledger, target.generation, former, embedding, store, progress)
             store.restore()
             applier.remove(gone)
             applier.keep(hidden, plan.sources)

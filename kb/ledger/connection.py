@@ -17,6 +17,9 @@ from kb.ledger.schema import LEDGER_FILE, open_connection
 _PAGE = 900
 """Ids in one `IN (…)`: older SQLite takes 999 variables in a statement."""
 
+_STEPS_BETWEEN_SIGNALS = 50_000
+"""Steps of SQLite's machine, some milliseconds' work."""
+
 _Item = TypeVar("_Item")
 
 
@@ -31,6 +34,8 @@ class LedgerConnection:
         self._open: Literal["", "read", "write"] = ""
         self._depth = 0
         self._connection = self._connect()
+        # Else a Ctrl-C waits for the end of a statement: some seconds where a hundred thousand chunks are removed.
+        self._connection.set_progress_handler(_let_signals_in, _STEPS_BETWEEN_SIGNALS)
 
     def _connect(self) -> sqlite3.Connection:
         return open_connection(self._file, read_only=self.read_only)
@@ -114,6 +119,8 @@ class LedgerConnection:
         try:
             yield
         except sqlite3.Error as error:
+            if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_INTERRUPT:
+                raise KeyboardInterrupt from error  # SQLite has swallowed the one that was raised
             mend = trouble(self.folder, self._file) or "What was committed before is safe; mend the cause and run again"
             raise LedgerError(f"the ledger {self._file} could not be read or written: {error}. {mend}") from error
 
@@ -131,6 +138,11 @@ class LedgerConnection:
     def _changed(self) -> None:
         """Count a change of what can be found; see `revision`."""
         self._connection.execute("UPDATE meta SET value = CAST(value AS INTEGER) + 1 WHERE key = 'revision'")
+
+
+def _let_signals_in() -> int:
+    """Do nothing, in Python: before it goes on, Python calls the handlers of signals that have come."""
+    return 0
 
 
 def pages(items: Sequence[_Item], size: int) -> Iterator[Sequence[_Item]]:

@@ -8,6 +8,7 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -187,6 +188,22 @@ def test_a_second_ingest_is_told_who_is_at_it(tmp_path: Path) -> None:
         done = run(INGEST, "docs", cwd=tmp_path)
     assert one_line(done).startswith(f"error: another ingest is writing to this collection (process {os.getpid()} on ")
     assert done.returncode == 2
+
+
+def test_an_ingest_that_was_killed_is_noted_once_by_the_next_one_which_goes_on(tmp_path: Path) -> None:
+    write(tmp_path / "docs", a="# One\n\nFirst text.\n")
+    folder = tmp_path / "kb_data" / "knowledge_base"
+    held = (
+        f"import os, pathlib\nfrom kb.ingest.lock import write_lock\nwith write_lock(pathlib.Path({str(folder)!r})):\n"
+    )
+    killed = subprocess.run([sys.executable, "-c", f"{held}    os.kill(os.getpid(), 9)"], cwd=ROOT, check=False)
+    assert killed.returncode == -signal.SIGKILL
+    done = run(INGEST, "docs", cwd=tmp_path)
+    who = r"process \d+ on .+, since .+ UTC"
+    note = rf"note: the last ingest \({who}\) was killed before its end; this one goes on from there"
+    assert re.fullmatch(note, one_line(done))
+    assert done.returncode == 0
+    assert run(INGEST, "docs", cwd=tmp_path).stderr == ""
 
 
 def test_what_nobody_foresaw_has_a_traceback_and_status_70(tmp_path: Path) -> None:

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import os
-import random
 import re
 import shutil
-import subprocess
 import sys
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -21,7 +18,6 @@ from kb.errors import RefusedError, ServiceError
 from kb.ledger.ledger import Ledger
 from tests.end_to_end._bases import NUMBERS, UNREADABLE, CountingEmbedder, Place, a_text
 
-ROOT = Path(__file__).parents[2]
 SMALL_BATCHES = {"ingest": {"batch_chunks": 4}}
 both_stores = pytest.mark.parametrize("store", ["memory", "chroma"])
 
@@ -214,61 +210,3 @@ def test_after_an_interrupt_at_the_store_a_run_forward_and_one_back_leave_nothin
         shutil.rmtree(start.documents)
         shutil.copytree(tmp_path / "after", start.documents)
     assert line > 20, "the store was hardly used"
-
-
-# kill -9
-
-CHILD = """
-import time
-from pathlib import Path
-from tests.end_to_end._bases import CountingEmbedder, Place
-
-class Slow(CountingEmbedder):
-    def embed_documents(self, texts):
-        time.sleep(0.01)
-        return super().embed_documents(texts)
-
-place = Place(Path({documents!r}), Path({data!r}), {store!r}, Slow())
-if {store!r} == "chroma":
-    import kb.store.chroma
-print("ready", flush=True)
-place.ingest(options={{"ingest": {{"batch_chunks": 4}}}})
-print("finished", flush=True)
-"""
-
-
-@pytest.mark.parametrize(("store", "rounds"), [("memory", 6), ("chroma", 4)])
-def test_runs_that_are_killed_at_any_moment_end_as_a_run_that_never_died(
-    tmp_path: Path, store: str, rounds: int
-) -> None:
-    place = Place(tmp_path / "documents", tmp_path / "data", store)
-    names = {"documents": str(place.documents), "data": str(place.data)}
-    choose = random.Random(17)
-    finished = 0
-    for number in range(rounds):
-        for _ in range(12):
-            words = choose.sample(NUMBERS, choose.randint(1, 8))
-            place.write(f"{choose.choice(NUMBERS)}.md", a_text([f"{word} {number}" for word in words]))
-        if number:
-            next(place.documents.iterdir()).unlink()
-        child = subprocess.Popen(
-            [sys.executable, "-c", CHILD.format(**names, store=store)],
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        assert child.stdout is not None
-        with child, child.stdout as output:
-            assert output.readline() == "ready\n"
-            time.sleep(choose.uniform(0.01, 0.5))
-            child.kill()
-            finished += "finished" in output.read()
-    assert finished < rounds, "none was killed in the middle: they are too short"
-    place = place.with_embedder(CountingEmbedder())
-    place.ingest()
-    assert place.contents() == fresh(place).contents()
-    with Ledger(place.folder, read_only=True) as ledger, Ledger(fresh(place).folder, read_only=True) as other:
-        assert ledger.sources(1) == other.sources(1)
-        assert {i: ledger.document(1, i) for i in ledger.document_ids(1)} == {
-            i: other.document(1, i) for i in other.document_ids(1)
-        }

@@ -151,8 +151,10 @@ def test_ctrl_c_ends_the_run_and_the_file_that_hangs(place: Place, package: Path
     )
     with process:
         wait_for(hanging)
+        began = time.monotonic()
         os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to the workers as well
         output, said = process.communicate(timeout=20)
+    assert time.monotonic() - began < 2.0
     assert process.returncode == 130
     assert (output, len(said.splitlines())) == ("", 1)
     assert not is_running(hanging)

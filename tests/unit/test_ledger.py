@@ -5,6 +5,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -470,6 +471,7 @@ def test_a_vector_that_is_not_finite_is_not_kept_and_nor_is_its_batch(ledger: Le
 
 READER = """
 import sys
+import threading
 from pathlib import Path
 sys.path[:0] = sys.argv[1:3]
 import test_ledger as t
@@ -509,6 +511,7 @@ def test_a_reader_in_another_process_sees_the_old_or_the_new_document_never_a_mi
 
 WRITER = """
 import sys
+import threading
 from pathlib import Path
 sys.path[:0] = sys.argv[1:3]
 import test_ledger as t
@@ -532,3 +535,18 @@ def test_what_was_acknowledged_is_there_after_kill_9(ledger: Ledger) -> None:
     turn = int(texts[0].split("w")[0])
     assert turn in (acknowledged, acknowledged + 1)
     assert texts == [f"{turn}w{i}" for i in range(30)]
+
+
+def test_ctrl_c_does_not_wait_for_a_long_statement_and_what_it_did_is_undone(tmp_path: Path) -> None:
+    endless = "INSERT INTO meta WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i, i FROM n"
+    with Ledger(tmp_path) as ledger:
+        timer = threading.Timer(0.2, signal.raise_signal, [signal.SIGINT])
+        timer.start()
+        told = pytest.raises(KeyboardInterrupt)
+        with told, ledger.transaction():
+            ledger.set_collection_name("before")
+            ledger._connection.execute(endless)
+        timer.join()
+        assert ledger.collection_name() is None
+        ledger.set_collection_name("after")
+        assert ledger.collection_name() == "after"

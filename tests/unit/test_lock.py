@@ -57,8 +57,11 @@ def test_the_lock_is_free_after_its_holder_was_killed(tmp_path: Path) -> None:
         process.wait(timeout=10)
     # What the dead process left beside the lock is overwritten by ours.
     told = pytest.raises(LockedError, match=f"process {os.getpid()} ")
-    with write_lock(tmp_path / "kb"), told, write_lock(tmp_path / "kb"):
+    with write_lock(tmp_path / "kb") as died, told, write_lock(tmp_path / "kb"):
         pass
+    assert f"process {process.pid} on " in (died.holder or "")
+    with write_lock(tmp_path / "kb") as nobody:
+        assert nobody.holder is None
 
 
 def test_the_lock_is_free_after_its_holder_ended(tmp_path: Path) -> None:
