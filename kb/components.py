@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 
-from kb.errors import ConfigError
+from kb.errors import ConfigError, RefusedError
 from kb.settings import ComponentOptions, component_names, explain_validation
 
 if TYPE_CHECKING:
@@ -124,6 +124,31 @@ class CountsRequests(Protocol):
 
     requests: int
     """Requests that were answered, since it was built."""
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddedPart:
+    """What an embedder has done of the texts that it was given."""
+
+    rows: Sequence[int]
+    """Places of the texts in what was given."""
+    tokens: int
+    vectors: FloatArray | None
+    """Shape (len(rows), dimension), unit rows; None when the one text is refused."""
+    refused: RefusedError | None = None
+
+
+@runtime_checkable
+class EmbedsInParts(Protocol):
+    """An embedder that hands over what is done while the rest is under way, so that it can be kept at once."""
+
+    def embed_parts(self, texts: Sequence[str]) -> Generator[EmbeddedPart, None, None]:
+        """Embed passages; each is in one part, parts are in the order of completion.
+
+        Raises:
+            ServiceError: the service failed; what was done by then has been yielded.
+        """
+        ...
 
 
 @dataclass(frozen=True, slots=True)
