@@ -18,14 +18,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 
-from kb.errors import ConfigError, RefusedError
+from kb.errors import ConfigError
 from kb.settings import ComponentOptions, component_names, explain_validation
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from kb.records import Chunk, Document, Generated, Hit, Scalar
+    from kb.records import Chunk, Document, EmbeddedPart, Generated, Hit, Scalar
 
     FloatArray: TypeAlias = NDArray[np.float32]
 
@@ -124,18 +124,6 @@ class CountsRequests(Protocol):
 
     requests: int
     """Requests that were answered, since it was built."""
-
-
-@dataclass(frozen=True, slots=True)
-class EmbeddedPart:
-    """What an embedder has done of the texts that it was given."""
-
-    rows: Sequence[int]
-    """Places of the texts in what was given."""
-    tokens: int
-    vectors: FloatArray | None
-    """Shape (len(rows), dimension), unit rows; None when the one text is refused."""
-    refused: RefusedError | None = None
 
 
 @runtime_checkable

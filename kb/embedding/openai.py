@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from pydantic import Field, model_validator
 
-from kb.components import EmbeddedPart, Parts
+from kb.components import Parts
 from kb.errors import RefusedError
+from kb.records import EmbeddedPart
 from kb.services.clock import REAL_TIME, Clock
 from kb.services.embeddings import OpenAIEmbeddings
 from kb.services.tokens import BYTES, TokenCounter

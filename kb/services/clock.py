@@ -5,6 +5,9 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
+LONGEST_SLEEP_SECONDS = 0.1
+"""Of the machine. Then is looked again: others may use the same limits, and not everywhere does Ctrl-C end a wait."""
+
 
 @dataclass(frozen=True, slots=True)
 class Clock:

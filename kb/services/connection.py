@@ -52,7 +52,7 @@ class Connection:
         address = (base_url or secret(BASE_URL_VARIABLE) or DEFAULT_BASE_URL).strip()
         _check(address)
         self.service = Service(kind, model, address, key_variable, key, timeout_seconds)
-        self.limits = shared_limits((address, key, model), requests_per_minute, tokens_per_minute, clock)
+        self.limits = shared_limits((address, hash(key), model), requests_per_minute, tokens_per_minute, clock)
         self.retries = retries
         # The client retries every 429, also the one that says the account is empty; so we count ourselves.
         self.client = openai.OpenAI(api_key=key, base_url=address, timeout=timeout_seconds, max_retries=0)

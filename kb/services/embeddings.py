@@ -16,7 +16,8 @@ from kb.services.failures import Failure, not_an_answer
 from kb.services.in_flight import InFlight
 
 if TYPE_CHECKING:
-    from kb.components import EmbeddedPart, FloatArray
+    from kb.components import FloatArray
+    from kb.records import EmbeddedPart
     from kb.services.limits import Turn
 
 

@@ -13,9 +13,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kb.components import EmbeddedPart
 from kb.errors import RefusedError, ServiceError
+from kb.records import EmbeddedPart
 from kb.services.batches import Batch, Batches
+from kb.services.clock import LONGEST_SLEEP_SECONDS
 from kb.services.failures import Failure
 from kb.services.limits import Limits, Turn
 from kb.services.retry import LONGEST_ASKED_SECONDS, wait_seconds
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
 
 # After an error, answers that were paid for are waited for as long as nobody minds.
 GRACE_SECONDS = 1.0
-# What is looked at anew at the latest after this: others may use the same limits.
-_LONGEST_SLEEP_SECONDS = 0.1
 _NOT_FOUND = 404
 # A row is not set aside for what may be chance, as long as others pass.
 _MORE_TRIES_ALONE = 3
@@ -107,7 +106,7 @@ class InFlight:
     def _arrived(self, wait: float) -> Iterator[_Result]:
         """What has been answered; waits for the first, at most so many seconds."""
         try:
-            yield self._took(self._results.get(timeout=min(max(wait, 0.001), _LONGEST_SLEEP_SECONDS)))
+            yield self._took(self._results.get(timeout=min(max(wait, 0.001), LONGEST_SLEEP_SECONDS)))
             while True:
                 yield self._took(self._results.get_nowait())
         except queue.Empty:
@@ -126,7 +125,7 @@ class InFlight:
             self._passed_at = self._clock.now()
             batches.passed(batch)
             yield EmbeddedPart(batch.rows, batch.tokens, outcome)
-        elif outcome.rate:
+        elif outcome.rate and outcome.retry:
             if self._limits.stuck() or (outcome.wait_seconds or 0) > LONGEST_ASKED_SECONDS:
                 outcome.raised()
             batches.put_back(batch)

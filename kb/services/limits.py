@@ -17,9 +17,10 @@ from dataclasses import dataclass
 from typing import Literal
 from weakref import WeakValueDictionary
 
-from kb.services.clock import Clock
+from kb.services.clock import LONGEST_SLEEP_SECONDS, Clock
 from kb.services.headers import told
 from kb.services.probes import Probes
+from kb.services.retry import LONGEST_ASKED_SECONDS
 from kb.services.window import WINDOW_SECONDS, Window
 
 Kind = Literal["tokens", "requests", ""]
@@ -34,8 +35,6 @@ SHARES = 8
 FIRST_TOKENS = 4_000.0
 # A service's own count that differs more from ours than this is no count of the tokens we sent.
 _CREDIBLE = 10
-# Ctrl-C ends a wait at once on POSIX; elsewhere between two of these.
-_LONGEST_SLEEP_SECONDS = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +129,7 @@ class Limits:
         """Wait until a request of so many tokens may be sent."""
         with self.changed:
             while not (offer := self.offer(tokens, tokens)).tokens:
-                self.changed.wait(min(self.clock.real(offer.wait_seconds), _LONGEST_SLEEP_SECONDS))
+                self.changed.wait(min(self.clock.real(offer.wait_seconds), LONGEST_SLEEP_SECONDS))
             return self.begin(tokens, offer)
 
     # ── after it ──
@@ -157,6 +156,8 @@ class Limits:
 
     def refused(self, turn: Turn, asked: float | None, kind: Kind, headers: Mapping[str, str]) -> None:
         """Note that the service refused a request for its rate; it `asked` to wait so many seconds."""
+        if asked is not None and asked > LONGEST_ASKED_SECONDS:
+            asked = None  # whoever sent this gives up; others may try
         with self.changed:
             now = self._end(turn, 0, 0)
             if turn.tokens > self._largest_passed:
@@ -170,9 +171,9 @@ class Limits:
                 self._requests.refused(now, 1)
             if turn.begun >= self._refused_at:  # the others were sent before that was known
                 self._probes.refused(now, asked, probe=turn.probe, known=known)
-                self._refused_at = now
-                if self._refused_since is None:
+                if self._refused_since is None or now - self._refused_at > PATIENCE_SECONDS:
                     self._refused_since = now
+                self._refused_at = now
             self._hear(headers, turn, now)
             if asked is not None:
                 self._not_before = max(self._not_before, now + asked)
@@ -237,7 +238,7 @@ _shared_guard = threading.Lock()
 
 
 def shared_limits(
-    place: tuple[str, ...], requests_per_minute: int | None, tokens_per_minute: int | None, clock: Clock
+    place: tuple[object, ...], requests_per_minute: int | None, tokens_per_minute: int | None, clock: Clock
 ) -> Limits:
     """The limits of one place (address, account, model), one object as long as somebody uses it.
 

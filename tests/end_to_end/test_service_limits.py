@@ -106,6 +106,17 @@ def test_a_text_larger_than_the_configured_limit_is_sent_alone() -> None:
     assert sorted(len(request.body["input"]) for request in server.requests) == [1, 1, 1]
 
 
+def test_after_a_wait_of_an_hour_was_refused_the_next_call_is_sent_at_once() -> None:
+    replies = [error_reply(429, "daily limit", Retry_After="3600")]
+    with scripted_server(lambda request: replies.pop() if replies else right(request)) as server:
+        built = embedder(server.base_url)
+        with pytest.raises(ServiceError, match="in 3600 seconds"):
+            built.embed_documents(TEXTS[:1])
+        started = CLOCK.now()
+        assert len(built.embed_documents(TEXTS[:1])) == 1
+        assert CLOCK.now() - started < 60
+
+
 # Failures
 
 
@@ -295,5 +306,5 @@ def test_a_chat_waits_for_room_among_the_tokens_of_a_minute() -> None:
 
 def test_the_embedder_hands_over_parts_and_says_its_limits() -> None:
     built = embedder("http://127.0.0.1:1/v1", tokens_per_minute=7, requests_per_minute=3)
-    assert isinstance(built, EmbedsInParts)
     assert (built.model, built.tokens_per_minute, built.requests_per_minute) == ("a-model", 7, 3)
+    assert isinstance(built, EmbedsInParts)
