@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from kb.records import Chunk, Document, Generated, Hit, Scalar
+    from kb.records import Chunk, Document, EmbeddedPart, Generated, Hit, Scalar
 
     FloatArray: TypeAlias = NDArray[np.float32]
 
@@ -144,6 +144,19 @@ class Metered(Protocol):
     tokens_per_minute: int | None
     """What is sent at most; None when no rate is configured."""
     requests_per_minute: int | None
+
+
+@runtime_checkable
+class EmbedsInParts(Protocol):
+    """An embedder that hands over what is done while the rest is under way, so that it can be kept at once."""
+
+    def embed_parts(self, texts: Sequence[str]) -> Generator[EmbeddedPart, None, None]:
+        """Embed passages; each is in one part, parts are in the order of completion.
+
+        Raises:
+            ServiceError: the service failed; what was done by then has been yielded.
+        """
+        ...
 
 
 @dataclass(frozen=True, slots=True)

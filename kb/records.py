@@ -9,9 +9,17 @@ indices into `Document.text`, half open, so `document.text[start:end]` is the te
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from kb.errors import RefusedError
+
+    FloatArray: TypeAlias = NDArray[np.float32]
 
 Scalar: TypeAlias = str | int | float | bool
 BlockKind: TypeAlias = Literal["table", "code", "list", "math"]
@@ -98,6 +106,18 @@ class Chunk:
     def heading(self) -> str | None:
         """The heading path as one string, or None."""
         return " › ".join(self.heading_path) or None
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddedPart:
+    """What an embedder has done of the texts that it was given."""
+
+    rows: Sequence[int]
+    """Places of the texts in what was given."""
+    tokens: int
+    vectors: FloatArray | None
+    """Shape (len(rows), dimension), unit rows; None when the one text is refused."""
+    refused: RefusedError | None = None
 
 
 @dataclass(frozen=True, slots=True)

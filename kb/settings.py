@@ -173,6 +173,8 @@ class ChatPurpose(Table):
     max_tokens: int = Field(1000, ge=1)
     timeout_seconds: float = Field(60.0, gt=0)
     retries: int = Field(2, ge=0)
+    requests_per_minute: int | None = Field(None, ge=1)
+    tokens_per_minute: int | None = Field(None, ge=1)
 
 
 class ChatSection(Table):

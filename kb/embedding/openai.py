@@ -6,7 +6,8 @@ number and by tokens; the vectors come back to their texts by `index`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -14,6 +15,8 @@ from pydantic import Field, model_validator
 
 from kb.components import Parts
 from kb.errors import RefusedError
+from kb.records import EmbeddedPart
+from kb.services.clock import REAL_TIME, Clock
 from kb.services.embeddings import OpenAIEmbeddings
 from kb.services.tokens import BYTES, TokenCounter
 from kb.settings import BaseUrl, ComponentOptions, VariableName
@@ -54,6 +57,11 @@ class Options(ComponentOptions):
     max_tokens: int = Field(MOST_TOKENS_OF_ONE, ge=1, le=MOST_TOKENS_OF_ONE)
     """Of one text; lower it for a service whose model sees less."""
     timeout_seconds: float = Field(60.0, gt=0)
+    in_flight: int = Field(4, ge=1, le=64)
+    """Requests at the same time."""
+    requests_per_minute: int | None = Field(None, ge=1)
+    tokens_per_minute: int | None = Field(None, ge=1)
+    """Both None: found out from what the service says and refuses."""
     retries: int = Field(5, ge=0)
     """More than a chat's: an ingest sends many requests, and meets the rate limit more often."""
     encoding_format: Literal["base64", "float"] = "base64"
@@ -78,8 +86,7 @@ class OpenAIEmbedder:
 
     token_overhead = 0
 
-    def __init__(self, options: Options, parts: Parts) -> None:
-        self._options = options
+    def __init__(self, options: Options, parts: Parts, clock: Clock = REAL_TIME) -> None:
         self._service = OpenAIEmbeddings(
             model=options.model,
             base_url=options.base_url,
@@ -88,13 +95,23 @@ class OpenAIEmbedder:
             encoding_format=options.encoding_format,
             timeout_seconds=options.timeout_seconds,
             retries=options.retries,
+            in_flight=options.in_flight,
+            most_items=options.max_batch_items,
+            most_tokens=options.max_batch_tokens,
+            requests_per_minute=options.requests_per_minute,
+            tokens_per_minute=options.tokens_per_minute,
             secret=parts.secret,
+            clock=clock,
         )
         vocabulary: str = options.vocabulary
         if vocabulary == "auto":
             vocabulary = _OPENAI_VOCABULARY if options.model in DIMENSIONS else BYTES
         self._counter = TokenCounter(vocabulary)
-        self._dimension = options.dimensions or DIMENSIONS.get(options.model)
+        if self._service.width is None:
+            self._service.width = DIMENSIONS.get(options.model)
+        self.model = options.model
+        self.requests_per_minute = options.requests_per_minute
+        self.tokens_per_minute = options.tokens_per_minute
         self.name = f"openai:{options.model}"
         self.max_tokens = options.max_tokens
         self.batch_texts = options.max_batch_items
@@ -103,9 +120,7 @@ class OpenAIEmbedder:
     @property
     def dimension(self) -> int:
         """The width of a vector; of a model that isn't OpenAI's it is measured, once, by one request."""
-        if self._dimension is None:
-            self._dimension = int(self._service.embed(["dimension"]).shape[1])
-        return self._dimension
+        return self._service.width or int(self._embed(["dimension"]).shape[1])
 
     @property
     def fingerprint(self) -> str:
@@ -133,27 +148,46 @@ class OpenAIEmbedder:
             RefusedError: a text is blank or longer than `max_tokens`; nothing has been sent then.
             ServiceError: the service failed, or answered with something else than one vector for each text.
         """
-        batches = list(self._batches(texts))
-        vectors = [self._checked(self._service.embed(texts[start:end])) for start, end in batches]
-        return np.concatenate(vectors) if vectors else np.empty((0, self.dimension), dtype=np.float32)
+        return self._embed(texts)
 
     def embed_queries(self, texts: Sequence[str]) -> FloatArray:
         """Embed questions, in the same way."""
-        return self.embed_documents(texts)
+        return self._embed(texts)
 
-    def _batches(self, texts: Sequence[str]) -> Iterator[tuple[int, int]]:
-        """Cut the texts into requests, in order, each within the limits on items and on tokens."""
-        start = tokens = 0
-        for i, text in enumerate(texts):
-            count = self._acceptable(i, text)
-            if i > start and (
-                i - start == self._options.max_batch_items or tokens + count > self._options.max_batch_tokens
-            ):
-                yield start, i
-                start, tokens = i, 0
-            tokens += count
-        if start < len(texts):
-            yield start, len(texts)
+    def embed_parts(self, texts: Sequence[str]) -> Generator[EmbeddedPart, None, None]:
+        """Embed passages, and hand each request's vectors over as soon as they are there.
+
+        A text that is refused (it is blank or longer than `max_tokens`, or the service refuses it) is a part of
+        its own, and the others go on.
+
+        Raises:
+            ServiceError: the service failed, or answered with something else than one vector for each text;
+                what was done by then has been yielded.
+        """
+        sizes: dict[int, int] = {}
+        for row, text in enumerate(texts):
+            try:
+                sizes[row] = self._acceptable(row, text)
+            except RefusedError as error:
+                yield EmbeddedPart((row,), 0, None, error)
+        rows = list(sizes)
+        for part in self._service.embed([texts[row] for row in rows], list(sizes.values())):
+            yield replace(part, rows=[rows[place] for place in part.rows])
+
+    def _embed(self, texts: Sequence[str]) -> FloatArray:
+        sizes = [self._acceptable(row, text) for row, text in enumerate(texts)]
+        rows: list[int] = []
+        vectors: list[FloatArray] = []
+        for part in self._service.embed(texts, sizes):
+            if part.refused is not None:
+                raise part.refused
+            if part.vectors is not None:
+                rows += part.rows
+                vectors.append(part.vectors)
+        if not vectors:
+            return np.empty((0, self.dimension), dtype=np.float32)
+        ordered: FloatArray = np.concatenate(vectors)[np.argsort(rows)]
+        return ordered
 
     def _acceptable(self, i: int, text: str) -> int:
         service = self._service.service.named
@@ -169,15 +203,3 @@ class OpenAIEmbedder:
                 service=service,
             )
         return count
-
-    def _checked(self, vectors: FloatArray) -> FloatArray:
-        width = vectors.shape[1]
-        if self._dimension is None:
-            self._dimension = width
-        if width != self._dimension:
-            service = self._service.service
-            raise service.error(
-                f"{service.named} answered with vectors of {width} numbers where {self._dimension} were expected: set "
-                f"[embedding.openai] dimensions to what the model gives, and check base_url and model"
-            )
-        return vectors

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from typing import TYPE_CHECKING, TypeVar
 
-from kb.components import CountsRequests, CountsTokens
+from kb.components import CountsRequests, CountsTokens, EmbedsInParts
 from kb.errors import RefusedError
 from kb.ledger.hashes import text_hash
 
@@ -46,7 +47,8 @@ class PaidEmbedding:
     def embed(self, chunks: Iterable[Chunk]) -> None:
         """See to it that the ledger holds the vector of every chunk whose text is not `refused`.
 
-        Each slice of `batch_texts` is kept as soon as it is there, so an interruption costs one at most.
+        What a request (or a slice of `batch_texts`) gives is kept as soon as it is there, so an interruption costs
+        at most what is under way.
 
         Raises:
             ServiceError: the service failed; what was embedded by then is kept.
@@ -79,8 +81,23 @@ class PaidEmbedding:
     def _pay(self, texts: Iterable[str]) -> None:
         by_hash = {text_hash(text): text for text in texts}
         unknown = self._ledger.unknown_texts(self._embedder.fingerprint, list(by_hash))
-        for keys in batches((key for key in unknown if key not in self.refused), self._embedder.batch_texts):
+        wanted = {key: by_hash[key] for key in unknown if key not in self.refused}
+        if isinstance(self._embedder, EmbedsInParts):
+            self._embed_parts(wanted, self._embedder)
+            return
+        for keys in batches(wanted, self._embedder.batch_texts):
             self._embed({key: by_hash[key] for key in keys})
+
+    def _embed_parts(self, texts: Mapping[str, str], embedder: EmbedsInParts) -> None:
+        """Keep what is done while the rest is under way; only what is refused is left out."""
+        keys = list(texts)
+        with closing(embedder.embed_parts(list(texts.values()))) as parts:
+            for part in parts:
+                done = [keys[row] for row in part.rows]
+                if part.vectors is not None:
+                    self._keep(done, part.vectors, part.tokens)
+                elif part.refused is not None:
+                    self._set_aside(done[0], part.refused)
 
     def _embed(self, texts: Mapping[str, str]) -> None:
         try:
@@ -89,11 +106,14 @@ class PaidEmbedding:
         except RefusedError as error:
             self._find_refused(texts, error)
             return
-        self._ledger.put_vectors(self._embedder.fingerprint, zip(texts, vectors, strict=True))
-        self.texts += len(texts)
-        if isinstance(self._embedder, CountsTokens):
-            self.tokens += sum(map(self._embedder.count_tokens, texts.values()))
-        self._on_embedded(len(texts))
+        count = self._embedder.count_tokens if isinstance(self._embedder, CountsTokens) else None
+        self._keep(list(texts), vectors, sum(map(count, texts.values())) if count else 0)
+
+    def _keep(self, keys: Sequence[str], vectors: FloatArray, tokens: int) -> None:
+        self._ledger.put_vectors(self._embedder.fingerprint, zip(keys, vectors, strict=True))
+        self.texts += len(keys)
+        self.tokens += tokens
+        self._on_embedded(len(keys))
 
     def _find_refused(self, texts: Mapping[str, str], error: RefusedError) -> None:
         """Halve a refused batch until the texts that it was refused for stand alone; the others are embedded."""
@@ -104,7 +124,10 @@ class PaidEmbedding:
             for half in (keys[: len(keys) // 2], keys[len(keys) // 2 :]):
                 self._embed({key: texts[key] for key in half})
             return
-        self.refused[keys[0]] = str(error)
+        self._set_aside(keys[0], error)
+
+    def _set_aside(self, key: str, error: RefusedError) -> None:
+        self.refused[key] = str(error)
         if len(self.refused) >= _REFUSED_BY_ALL and not self._ledger.counts(self._generation).vectors:
             raise error
 

@@ -1,1 +1,1 @@
-"""The outside world: chat and embedding clients, retries; the only importers of `openai` and HTTP."""
+"""The outside world: chat and embedding clients, limits, retries; the only importers of `openai` and HTTP."""

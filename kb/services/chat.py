@@ -9,8 +9,9 @@ from typing import Any
 import openai
 
 from kb.components import Message
+from kb.services.clock import REAL_TIME, Clock
 from kb.services.connection import CLIENT_ERRORS, Connection
-from kb.services.failures import not_an_answer
+from kb.services.failures import explain, not_an_answer
 from kb.settings import ChatPurpose
 
 DEFAULT_MODEL = "gpt-4o"
@@ -18,6 +19,9 @@ MODEL_VARIABLE = "OPENAI_MODEL"
 
 CUT_SHORT = "length"
 """The ending of a reply that reached max_tokens."""
+# English has four to five bytes a token, Chinese and Japanese about three: too many tokens are counted rather than too
+# few, without a vocabulary that would have to be fetched. Services count what may be answered, max_tokens, as well.
+_BYTES_OF_A_TOKEN = 3
 _REFUSED_PARAMETER = frozenset({"unsupported_parameter", "unsupported_value"})
 
 
@@ -37,7 +41,7 @@ class OpenAIChat:
         MissingKeyError: the variable named by `api_key_env` is not set.
     """
 
-    def __init__(self, purpose: ChatPurpose, secret: Callable[[str], str | None]) -> None:
+    def __init__(self, purpose: ChatPurpose, secret: Callable[[str], str | None], clock: Clock = REAL_TIME) -> None:
         model = purpose.model or secret(MODEL_VARIABLE) or DEFAULT_MODEL
         self.name = f"openai:{model}"
         self._connection = Connection(
@@ -47,8 +51,12 @@ class OpenAIChat:
             key_variable=purpose.api_key_env,
             timeout_seconds=purpose.timeout_seconds,
             retries=purpose.retries,
+            requests_per_minute=purpose.requests_per_minute,
+            tokens_per_minute=purpose.tokens_per_minute,
             secret=secret,
+            clock=clock,
         )
+        self._most_tokens = purpose.max_tokens
         self._arguments: dict[str, Any] = {
             "model": model,
             "temperature": purpose.temperature,
@@ -85,8 +93,7 @@ class OpenAIChat:
                     if piece:
                         yield piece
         except CLIENT_ERRORS as error:
-            explained, cause = self._connection.explained(error)
-            raise explained from cause
+            explain(error, self._connection.service).raised()
         if not ending:
             service = self._connection.service
             raise service.error(f"the reply of {service.named} broke off before its end: ask again")
@@ -96,7 +103,7 @@ class OpenAIChat:
         sent = [{"role": message.role, "content": message.content} for message in messages]
 
         def attempt() -> Any:
-            completions: Any = self._connection.client.chat.completions
+            completions: Any = self._connection.client.chat.completions.with_raw_response
             while True:
                 arguments = self._arguments
                 try:
@@ -107,7 +114,8 @@ class OpenAIChat:
                         raise
                     self._arguments = fewer
 
-        answer = self._connection.call(attempt)
+        content = sum(len(message.content.encode("utf-8", "surrogatepass")) for message in messages)
+        answer = self._connection.call(attempt, content // _BYTES_OF_A_TOKEN + self._most_tokens)
         if stream and not hasattr(answer, "__enter__"):
             raise not_an_answer(self._connection.service)
         return answer

@@ -1,17 +1,19 @@
-"""One connection to an OpenAI-compatible service: address, key, retries, and errors that can be read."""
+"""One connection to an OpenAI-compatible service: address, key, limits, retries, and errors that can be read."""
 
 from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any
 from urllib.parse import urlsplit
 
 import openai
 
-from kb.errors import ConfigError, MissingKeyError, ServiceError
-from kb.services.failures import Failure, Service, cause_of, explain
-from kb.services.retry import with_retries
+from kb.errors import ConfigError, MissingKeyError
+from kb.services.clock import REAL_TIME, Clock
+from kb.services.failures import Failure, Service, explain
+from kb.services.limits import Turn, shared_limits
+from kb.services.retry import LONGEST_ASKED_SECONDS, wait_seconds
 
 DEFAULT_BASE_URL = "https://api.openai.com/v1"
 BASE_URL_VARIABLE = "OPENAI_BASE_URL"
@@ -19,11 +21,9 @@ BASE_URL_VARIABLE = "OPENAI_BASE_URL"
 # The client's own errors, and ValueError for an answer that is no JSON or no base64.
 CLIENT_ERRORS: tuple[type[Exception], ...] = (openai.OpenAIError, ValueError)
 
-T = TypeVar("T")
-
 
 class Connection:
-    """Opens the real client and calls it.
+    """Opens the real client and calls it within the limits that all connections to the same model share.
 
     Raises:
         MissingKeyError: the variable that should hold the key is not set.
@@ -39,7 +39,10 @@ class Connection:
         key_variable: str,
         timeout_seconds: float,
         retries: int,
+        requests_per_minute: int | None,
+        tokens_per_minute: int | None,
         secret: Callable[[str], str | None],
+        clock: Clock = REAL_TIME,
     ) -> None:
         key = (secret(key_variable) or "").strip()
         if not key:
@@ -49,23 +52,53 @@ class Connection:
         address = (base_url or secret(BASE_URL_VARIABLE) or DEFAULT_BASE_URL).strip()
         _check(address)
         self.service = Service(kind, model, address, key_variable, key, timeout_seconds)
-        self._retries = retries
+        self.limits = shared_limits((address, hash(key), model), requests_per_minute, tokens_per_minute, clock)
+        self.retries = retries
         # The client retries every 429, also the one that says the account is empty; so we count ourselves.
         self.client = openai.OpenAI(api_key=key, base_url=address, timeout=timeout_seconds, max_retries=0)
         # Its sockets are closed with this object, not whenever the garbage collector comes by.
         weakref.finalize(self, self.client.close)
 
-    def call(self, attempt: Callable[[], T]) -> T:
-        """Call the client, again where that may help; every failure is a ServiceError."""
-        return with_retries(attempt, self._explain, CLIENT_ERRORS, self._retries)
+    def call(self, send: Callable[[], Any], tokens: int) -> Any:
+        """Send one request when the limits allow it, and again where that may help; gives the client's answer.
 
-    def explained(self, error: Exception) -> tuple[ServiceError, Exception | None]:
-        """The error to raise for one of CLIENT_ERRORS, and the one to raise it from."""
-        failure, cause = self._explain(error)
-        return failure.error, cause
+        Args:
+            send: Sends it, `with_raw_response`.
+            tokens: What it counts for.
 
-    def _explain(self, error: Exception) -> tuple[Failure, Exception | None]:
-        return explain(error, self.service), cause_of(error, self.service.key)
+        Raises:
+            ServiceError: of the last try.
+        """
+        tried = 0
+        while True:
+            answer = self.once(send, self.limits.wait_for_turn(tokens))
+            if not isinstance(answer, Failure):
+                return answer
+            wait = wait_seconds(tried, answer.wait_seconds)
+            if not answer.retry or tried >= self.retries or wait > LONGEST_ASKED_SECONDS:
+                answer.raised()
+            tried += 1
+            if not answer.rate:  # else the limits hold the next turn back
+                self.limits.clock.sleep(wait)
+
+    def once(self, send: Callable[[], Any], turn: Turn) -> Any:
+        """Send one request, and tell the limits how it went; gives the client's answer, or the Failure."""
+        try:
+            raw = send()
+            answer = raw.parse()
+        except CLIENT_ERRORS as error:
+            failure = explain(error, self.service)
+            if failure.rate:
+                self.limits.refused(turn, failure.wait_seconds, failure.of, failure.headers)
+            else:
+                self.limits.ended(turn, counts=failure.retry)
+            return failure
+        except BaseException:
+            self.limits.ended(turn, counts=True)
+            raise
+        counted: object = getattr(getattr(answer, "usage", None), "total_tokens", None)
+        self.limits.passed(turn, counted if isinstance(counted, int) else None, raw.headers)
+        return answer
 
 
 def _check(address: str) -> None:

@@ -1,23 +1,28 @@
-"""Embeddings from an OpenAI-compatible service: one request, its vectors in the order of its inputs."""
+"""Embeddings from an OpenAI-compatible service, as many requests at a time as its limits allow."""
 
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from kb.errors import ServiceError
+from kb.services.batches import Batches
+from kb.services.clock import REAL_TIME, Clock
 from kb.services.connection import Connection
-from kb.services.failures import not_an_answer
+from kb.services.failures import Failure, not_an_answer
+from kb.services.in_flight import InFlight
 
 if TYPE_CHECKING:
     from kb.components import FloatArray
+    from kb.records import EmbeddedPart
+    from kb.services.limits import Turn
 
 
 class OpenAIEmbeddings:
-    """Sends one batch of texts at a time.
+    """Sends texts in requests that keep every limit, and puts their vectors in order.
 
     Raises:
         MissingKeyError: the variable that should hold the key is not set.
@@ -33,14 +38,25 @@ class OpenAIEmbeddings:
         encoding_format: str,
         timeout_seconds: float,
         retries: int,
+        in_flight: int,
+        most_items: int,
+        most_tokens: int,
+        requests_per_minute: int | None,
+        tokens_per_minute: int | None,
         secret: Callable[[str], str | None],
+        clock: Clock = REAL_TIME,
     ) -> None:
         self.requests = 0
+        self.width = dimensions
+        """Numbers in a vector; None until it is known."""
         self._model = model
         # Named although base64 is the client's default: unnamed, the client decodes it, and fails on odd answers.
         self._more: dict[str, Any] = {"encoding_format": encoding_format}
         if dimensions is not None:
             self._more["dimensions"] = dimensions
+        self._in_flight = in_flight
+        self._most_items = most_items
+        self._most_tokens = most_tokens if tokens_per_minute is None else min(most_tokens, tokens_per_minute)
         self._connection = Connection(
             kind="embedding",
             model=model,
@@ -48,23 +64,45 @@ class OpenAIEmbeddings:
             key_variable=key_variable,
             timeout_seconds=timeout_seconds,
             retries=retries,
+            requests_per_minute=requests_per_minute,
+            tokens_per_minute=tokens_per_minute,
             secret=secret,
+            clock=clock,
         )
         self.service = self._connection.service
 
-    def embed(self, texts: Sequence[str]) -> FloatArray:
-        """Embed one batch: float32, shape (len(texts), width), unit rows; row i is `texts[i]`.
+    def embed(self, texts: Sequence[str], sizes: Sequence[int]) -> Iterator[EmbeddedPart]:
+        """Embed texts of so many tokens each, and yield the vectors of each request as soon as it is answered.
+
+        Vectors are float32, shape (len(rows), width), unit rows; row i is that of `texts[rows[i]]`. A text that
+        the service refuses alone comes without one.
 
         Raises:
-            ServiceError: the service failed, or its answer has not exactly one usable vector for each text.
+            ServiceError: the service failed; what was answered by then has been yielded.
         """
-        embeddings = self._connection.client.embeddings
-        answer = self._connection.call(lambda: embeddings.create(model=self._model, input=list(texts), **self._more))
-        self.requests += 1
+
+        def send(rows: Sequence[int], turn: Turn) -> FloatArray | Failure:
+            return self._request([texts[row] for row in rows], turn)
+
+        sending = InFlight(send, self._connection.limits, self._in_flight, self._connection.retries)
+        for done in sending.run(Batches(sizes, self._most_items, self._most_tokens)):
+            if done.vectors is not None:
+                self.requests += 1
+                self._check_width(done.vectors)
+            yield done
+
+    def _request(self, texts: list[str], turn: Turn) -> FloatArray | Failure:
+        embeddings = self._connection.client.embeddings.with_raw_response
+        answer = self._connection.once(lambda: embeddings.create(model=self._model, input=texts, **self._more), turn)
+        if isinstance(answer, Failure):
+            return answer
         data = getattr(answer, "data", None)
         if not isinstance(data, list):
-            raise not_an_answer(self.service)
-        return self._unit(self._in_order(data, len(texts)))
+            return Failure(not_an_answer(self.service), retry=False)
+        try:
+            return self._unit(self._in_order(data, len(texts)))
+        except ServiceError as error:
+            return Failure(error, retry=True)
 
     def _in_order(self, data: list[Any], count: int) -> list[Any]:
         """The vectors by their `index`, which alone says whose they are; the order of arrival does not."""
@@ -92,6 +130,16 @@ class OpenAIEmbeddings:
         if not np.isfinite(lengths).all() or not lengths.all():
             raise self._unusable("a vector that is zero or not finite")
         return np.asarray(vectors / lengths, dtype=np.float32)
+
+    def _check_width(self, vectors: FloatArray) -> None:
+        width = vectors.shape[1]
+        if self.width is None:
+            self.width = width
+        if width != self.width:
+            raise self.service.error(
+                f"{self.service.named} answered with vectors of {width} numbers where {self.width} were expected: set "
+                f"[embedding.openai] dimensions to what the model gives, and check base_url and model"
+            )
 
     def _unusable(self, what: str) -> ServiceError:
         return self.service.error(

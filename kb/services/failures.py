@@ -6,17 +6,18 @@ sequences, and every trace of the key is taken out before anything is shown.
 
 from __future__ import annotations
 
-import math
 import re
-import time
 import unicodedata
-from dataclasses import dataclass, field
-from email.utils import parsedate_to_datetime
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import NoReturn
 from urllib.parse import urlsplit, urlunsplit
 
 import openai
 
 from kb.errors import AuthenticationError, QuotaError, RefusedError, ServiceError
+from kb.services.headers import asked_seconds, told
+from kb.services.limits import Kind
 
 SHOWN_CHARACTERS = 200
 # A "key" shorter than this is a placeholder for a server that wants none; hiding it would garble words.
@@ -26,6 +27,8 @@ _PAYMENT_REQUIRED = 402
 _RATE_LIMITED = 429
 _WORTH_RETRYING = frozenset({408, 409, _RATE_LIMITED})
 _REFUSED = frozenset({400, 413, 422})
+_OF_REQUESTS = re.compile(r"(?i)\brequests? per|\bRP[MSD]\b")
+_OF_TOKENS = re.compile(r"(?i)\btokens? per|\bTP[MSD]\b")
 _ESCAPE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
 _LOOKS_LIKE_KEY = re.compile(r"\b(?:sk|pk|key)-[\w*.\-]{4,}|(?i:\bbearer\s+)\S+")
 
@@ -65,6 +68,17 @@ class Failure:
     retry: bool
     wait_seconds: float | None = None
     """How long the service asks to wait, when it says so."""
+    rate: bool = False
+    """The service refuses it now because of what was sent before."""
+    of: Kind = ""
+    """What there was too much of."""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    cause: Exception | None = None
+    """What to raise the error from."""
+
+    def raised(self) -> NoReturn:
+        """Raise the error."""
+        raise self.error from self.cause
 
 
 def shown_url(url: str) -> str:
@@ -85,7 +99,7 @@ def cleaned(text: str, key: str) -> str:
     return text if len(text) <= SHOWN_CHARACTERS else text[: SHOWN_CHARACTERS - 1] + "…"
 
 
-def cause_of(error: Exception, key: str) -> Exception | None:
+def _cause_of(error: Exception, key: str) -> Exception | None:
     """The error to chain from: none when it, or what it came from, would show the key in a traceback."""
     link: BaseException | None = error
     while link is not None and len(key) >= _LEAST_KEY_CHARACTERS:
@@ -97,6 +111,10 @@ def cause_of(error: Exception, key: str) -> Exception | None:
 
 def explain(error: Exception, service: Service) -> Failure:
     """Turn an error of the client library into ours."""
+    return replace(_explain(error, service), cause=_cause_of(error, service.key))
+
+
+def _explain(error: Exception, service: Service) -> Failure:
     if isinstance(error, openai.APITimeoutError):
         message = (
             f"{service.named} did not answer within {service.timeout_seconds:g} seconds: "
@@ -113,7 +131,8 @@ def explain(error: Exception, service: Service) -> Failure:
         return Failure(_quota(service, None, _message(error, service)), retry=False)
     if isinstance(error, openai.APIError):
         return Failure(service.error(f"{service.named} broke off: {_message(error, service)}"), retry=False)
-    return Failure(not_an_answer(service), retry=False)
+    # What calls itself JSON and is none was cut on its way.
+    return Failure(not_an_answer(service), retry=True)
 
 
 def not_an_answer(service: Service) -> ServiceError:
@@ -145,13 +164,25 @@ def _explain_status(error: openai.APIStatusError, service: Service) -> Failure:
         return Failure(RefusedError(f"{named} refused the request ({said})", service=named, status=status), retry=False)
     headers = error.response.headers
     retry = (status in _WORTH_RETRYING or status >= 500) and headers.get("x-should-retry") != "false"
-    wait = retry_after_seconds(headers.get("retry-after"), headers.get("retry-after-ms"))
+    wait = asked_seconds(headers)
     if status == _RATE_LIMITED:
         later = f"in {wait:.0f} seconds" if wait else "later"
         message = f"{named} is asked too often ({said}): run it again {later}"
     else:
         message = f"{named} failed ({said}): try again later"
-    return Failure(service.error(message, status), retry=retry, wait_seconds=wait)
+    rate = status == _RATE_LIMITED
+    of = _too_much_of(error) if rate else ""
+    return Failure(service.error(message, status), retry, wait, rate=rate, of=of, headers=headers)
+
+
+def _too_much_of(error: openai.APIStatusError) -> Kind:
+    headers = error.response.headers
+    text = _told_message(error)
+    of_requests = error.type == "requests" or bool(_OF_REQUESTS.search(text)) or told(headers, "requests").left == 0
+    of_tokens = error.type == "tokens" or bool(_OF_TOKENS.search(text)) or told(headers, "tokens").left == 0
+    if of_requests == of_tokens:
+        return ""
+    return "requests" if of_requests else "tokens"
 
 
 def _quota(service: Service, status: int | None, said: str) -> QuotaError:
@@ -167,10 +198,12 @@ def _is_no_credit(error: openai.APIError) -> bool:
 
 
 def _message(error: openai.APIError, service: Service) -> str:
-    body = error.body
-    told = body.get("message") if isinstance(body, dict) else body
-    text = told if isinstance(told, str) and told.strip() else error.message
-    return cleaned(text, service.key) or "no reason given"
+    return cleaned(_told_message(error), service.key) or "no reason given"
+
+
+def _told_message(error: openai.APIError) -> str:
+    message = error.body.get("message") if isinstance(error.body, dict) else error.body
+    return message if isinstance(message, str) and message.strip() else error.message
 
 
 def _hint(base_url: str) -> str:
@@ -179,22 +212,3 @@ def _hint(base_url: str) -> str:
         if path.endswith(ending):
             return f", which should end before {ending}"
     return "" if path.endswith("/v1") else ", which for most services ends in /v1"
-
-
-def retry_after_seconds(seconds: str | None, milliseconds: str | None = None) -> float | None:
-    """Read a Retry-After header (seconds or a date); None when there is none that can be read."""
-    for value, unit in ((milliseconds, 1000), (seconds, 1)):
-        try:
-            wait = float(value) / unit if value else math.nan
-        except ValueError:
-            wait = _seconds_until(value)
-        if math.isfinite(wait) and wait >= 0:
-            return wait
-    return None
-
-
-def _seconds_until(date: str | None) -> float:
-    try:
-        return max(0.0, parsedate_to_datetime(date or "").timestamp() - time.time())
-    except (ValueError, OverflowError):
-        return math.nan
