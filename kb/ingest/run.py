@@ -58,7 +58,7 @@ def run(job: Job) -> IngestReport:
         if target.generation != current:
             plan = make_plan(found, ledger.sources(target.generation.number), job.pipelines)
         say_planned(found, plan, target.generation.number, rebuild=target.former is not None)
-        done = _write(ledger, target, plan, known, job)
+        done = _write(ledger, target, plan, known, job, after_crash=died is not None)
         _delete_left_over(ledger, job)
         report = _report(found, known, done, time.perf_counter() - started)
         say_finished(report)
@@ -117,7 +117,7 @@ def _remember(ledger: Ledger, job: Job) -> None:
         ledger.set_collection_name(job.collection)
 
 
-def _write(ledger: Ledger, target: _Target, plan: Plan, known: Plan, job: Job) -> _Done:
+def _write(ledger: Ledger, target: _Target, plan: Plan, known: Plan, job: Job, *, after_crash: bool) -> _Done:
     """Ingest into the target; one that is built beside the former takes its place when it is complete.
 
     Args:
@@ -126,6 +126,7 @@ def _write(ledger: Ledger, target: _Target, plan: Plan, known: Plan, job: Job) -
         plan: What is to be done there.
         known: The same against what answers questions now.
         job: The job.
+        after_crash: Whether the last ingest did not end.
     """
     generation, former = target.generation.number, target.former
     folder = ledger.generation_folder(target.generation)
@@ -138,7 +139,7 @@ def _write(ledger: Ledger, target: _Target, plan: Plan, known: Plan, job: Job) -
         synced = SyncedStore(ledger, generation, folder, job.store.name, opener, embedding, job.limits.batch_chunks)
         with closing(synced) as store, job.lent.bound(embedding):
             applier = Applier(job, ledger, target.generation, former, embedding, store, progress)
-            store.restore()
+            store.restore(after_crash=after_crash)
             applier.remove(gone)
             applier.keep(hidden.values(), plan.sources)
             applier.add(plan.due, plan.sources)
