@@ -124,7 +124,7 @@ def read(*, folder: str, dimension: int, question: str, chunks: int, until: str,
     asked, last, base = 0, False, place.open()
     texts: list[str] = []
     while not last:
-        time.sleep(0.02)  # for the ingest, on a machine of few processors
+        time.sleep(0.05)  # for the ingest, on a machine of few processors
         last = Path(until).exists()
         asked += 1
         try:
