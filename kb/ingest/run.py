@@ -53,7 +53,7 @@ def run(job: Job) -> IngestReport:
             plan = plan_for(ledger, target.generation.number, found.found, found.selection, job)
         say_planned(found.found, plan, target.generation.number, rebuild=target.former is not None)
         clear_damaged(ledger, target.generation, job.store, died)
-        done = _write(ledger, target, plan, found.plan, job)
+        done = _write(ledger, target, plan, found.plan, job, after_crash=died.holder is not None)
         delete_left_over(ledger, job.store)
         report = done_with(make_report(found, done, time.perf_counter() - started))
         say_finished(report)
@@ -93,7 +93,7 @@ def _remember(ledger: Ledger, job: Job) -> None:
         ledger.set_collection_name(job.collection)
 
 
-def _write(ledger: Ledger, target: _Target, plan: Plan, known: Plan, job: Job) -> Outcome:
+def _write(ledger: Ledger, target: _Target, plan: Plan, known: Plan, job: Job, *, after_crash: bool) -> Outcome:
     """Ingest into the target; one that is built beside the former takes its place when it is complete.
 
     Args:
@@ -102,6 +102,7 @@ def _write(ledger: Ledger, target: _Target, plan: Plan, known: Plan, job: Job) -
         plan: What is to be done there.
         known: The same against what answers questions now.
         job: The job.
+        after_crash: Whether the last ingest did not end.
     """
     generation, former = target.generation.number, target.former
     folder = ledger.generation_folder(target.generation)
@@ -114,7 +115,7 @@ def _write(ledger: Ledger, target: _Target, plan: Plan, known: Plan, job: Job) -
         synced = SyncedStore(ledger, generation, folder, job.store.name, opener, embedding, job.limits.batch_chunks)
         with closing(synced) as store, job.lent.bound(embedding):
             applier = Applier(job, ledger, target.generation, former, embedding, store, progress)
-            store.restore()
+            store.restore(after_crash=after_crash)
             applier.remove(gone)
             applier.keep(hidden, plan.sources)
             applier.add(plan.due, plan.sources)

@@ -44,12 +44,18 @@ class SyncedStore:
         self._page = page
         self._store: Store | None = None
 
-    def restore(self) -> None:
-        """Finish what an interrupted run left, and fill a store that is new, or was lost with its folder."""
+    def restore(self, *, after_crash: bool = False) -> None:
+        """Finish what an interrupted run left, and fill a store that is new, or was lost with its folder.
+
+        After a crash the store may also lack rows that it had taken, as after a power cut: then all are compared.
+        """
         in_step = self._ledger.in_step(self._generation)
         unfilled = filled_store(self._folder) != self._name and self._ledger.has_chunks(self._generation)
         if unfilled or not in_step:
             self._open()
+        if after_crash and self._ledger.has_chunks(self._generation):
+            self._compare(self._open())
+            self._put_back(self._open())
         if not in_step:
             self.discard(self._ledger.stale_rows(self._generation))
 

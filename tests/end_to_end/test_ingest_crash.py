@@ -64,3 +64,17 @@ def test_of_two_ingests_the_second_is_told_at_once_who_is_at_it_and_after_a_kill
     assert (report["unchanged"] + report["indexed"], report["chunks_total"]) == (12, 12)
     assert report["embedded"] == 12 - 3, "its first batch, of three files, was paid for"
     assert sorted(os.listdir(tmp_path / "data" / "knowledge_base")) == ["generations", "ledger.sqlite", "lock"]
+
+
+def test_rows_that_a_power_cut_took_back_from_the_store_are_put_back_by_a_run_without_changes(
+    tmp_path: Path, server: ForkServer
+) -> None:
+    (tmp_path / "documents").mkdir()
+    (tmp_path / "documents" / "a.md").write_text(a_text(NUMBERS), encoding="utf-8")
+    told = ["store closed", "before", 1]
+    assert server.start(f"{TASKS}:ingest", folder=str(tmp_path), kill=told).wait()[0] == -signal.SIGKILL
+    server.call(f"{TASKS}:take_rows_back", folder=str(tmp_path), rows=5)
+    report = server.call(f"{TASKS}:ingest", folder=str(tmp_path))
+    assert (report["unchanged"], report["embedded"], report["chunks_total"]) == (1, 0, 12)
+    server.call(f"{TASKS}:ingest", folder=str(tmp_path), data="fresh")
+    assert server.call(f"{TASKS}:compare", folder=str(tmp_path), dimension=32) == []

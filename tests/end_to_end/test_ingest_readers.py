@@ -19,10 +19,9 @@ DOCUMENTS = ("harbour", "仓库", "倉庫", "crane")
 SECTIONS = 5
 CHUNKS = len(DOCUMENTS) * SECTIONS
 WAYS: tuple[dict[str, Any], ...] = (
-    {},  # only what changed
-    {"rebuild": True},  # a new generation, and the old one is deleted below its readers
-    {"size_tokens": 40},  # cut otherwise
-    {"rebuild": True},
+    {},
+    # A new generation, cut otherwise; the old one is deleted below its readers.
+    {"rebuild": True, "size_tokens": 40},
 )
 
 

@@ -142,6 +142,20 @@ def test_another_embedder_is_refused_at_ingest_and_at_query_with_the_command_tha
         place.found("zebra")
 
 
+def test_another_model_of_the_same_dimension_is_refused_at_ingest_and_at_query_and_changes_nothing(
+    tmp_path: Path,
+) -> None:
+    place = a_collection(tmp_path)
+    before = place.contents()
+    another = CountingEmbedder()
+    another.fingerprint = "another model:64"
+    for action in (place.with_embedder(another).ingest, lambda: place.with_embedder(another).found("zebra")):
+        with pytest.raises(IndexMismatchError, match=r"counting:64, but another model:64 is configured.* --rebuild"):
+            action()
+    assert another.sent == []
+    assert place.contents() == before
+
+
 @both_stores
 def test_the_old_generation_answers_until_the_new_one_is_complete_and_is_deleted_then(
     tmp_path: Path, store: str

@@ -6,11 +6,13 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import chromadb
+import chromadb.api.client
 import numpy as np
 import pytest
 from chromadb.config import Settings
@@ -260,3 +262,37 @@ def test_dropping_a_generation_of_a_folder_leaves_the_folder_to_the_caller(place
     open_store(place).close()
     drop(Options(), place.slug, 1)
     assert (place.folder / "chroma.sqlite3").exists()
+
+
+def test_a_chroma_that_takes_166_records_a_call_is_never_given_more(
+    place: StorePlace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[int] = []
+
+    class Collection(chromadb.Collection):
+        def upsert(self, ids: Any, *arguments: Any, **options: Any) -> None:
+            given.append(len(ids))
+            super().upsert(ids, *arguments, **options)
+
+        def delete(self, ids: Any = None, *arguments: Any, **options: Any) -> Any:
+            given.append(len(ids))
+            return super().delete(ids, *arguments, **options)
+
+    monkeypatch.setattr(chromadb.api.client.Client, "get_max_batch_size", lambda client: 166)
+    monkeypatch.setattr(chromadb.api.client, "Collection", Collection)
+    with closing(open_store(place)) as store:
+        store.upsert([row(f"c{number}", number % DIMENSION) for number in range(400)])
+        assert store.count() == 400
+        store.delete([f"c{number}" for number in range(40, 400)])
+        assert sorted(store.chunk_ids()) == sorted(f"c{number}" for number in range(40))
+    assert len(given) == 3 + 3
+    assert max(given) == 166
+
+
+def test_more_ids_than_chroma_takes_in_a_list_are_read_and_deleted_in_pages(place: StorePlace) -> None:
+    ids = [f"c{number}" for number in range(100_000)]  # over 32,766 Chroma fails
+    with closing(open_store(place)) as store:
+        store.upsert([row("c1", 1), row("c39999", 2), row("c99999", 3)])
+        assert store.vectors(ids).keys() == {"c1", "c39999", "c99999"}
+        store.delete(ids[:40_000])
+        assert list(store.chunk_ids()) == ["c99999"]

@@ -1,21 +1,18 @@
-"""What a person and a program see of an ingest that goes on: the bar, the log, and nothing where nobody asked."""
+"""What a program sees of an ingest that goes on: the log, line by line, and nothing where nobody asked."""
 
 from __future__ import annotations
 
 import json
 import logging
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.commands import INGEST, one_line, run, screen
+from tests.commands import INGEST, one_line, run
 from tests.end_to_end._bases import NUMBERS, UNREADABLE, CountingEmbedder, Place, a_text
-from tests.llm_server import Reply, Request, embedding_rows, embeddings_reply, scripted_server
+from tests.llm_server import embedding_rows, embeddings_reply, scripted_server
 
 SECRET = "sk-secret-7391"
 
@@ -35,41 +32,16 @@ def events(log: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in log.read_text("utf-8").splitlines()]
 
 
-@contextmanager
-def service(wait_seconds: float) -> Iterator[dict[str, str | None]]:
-    """The settings for an embedding service that takes so long for a request."""
-
-    def script(request: Request) -> Reply:
-        return replace(embeddings_reply(request, embedding_rows(request, 8)), wait_seconds=wait_seconds)
-
-    with scripted_server(script) as server:
-        yield {
-            "KB_EMBEDDING__USE": "openai",
-            "KB_EMBEDDING__OPENAI__BASE_URL": server.base_url,
-            "KB_EMBEDDING__OPENAI__MODEL": "m",
-            "KB_EMBEDDING__OPENAI__VOCABULARY": "bytes",
-            "KB_INGEST__BATCH_CHUNKS": "4",
-            "OPENAI_API_KEY": SECRET,
-        }
-
-
-def test_at_a_terminal_files_chunks_rate_and_time_left_are_seen_and_then_only_the_summary(
-    tmp_path: Path, documents: Path
-) -> None:
-    (documents / "broken.md").unlink()
-    with service(0.6) as variables:
-        status, seen = screen(INGEST, "docs", cwd=tmp_path, columns=100, **variables)
-    assert status == 0
-    shown = re.search(r"\d+%\|.*?\| +(\d+)/12 files, (\d+) chunks, [\d.]+/s \[\d\d:\d\d<\d\d:\d\d\]", seen)
-    assert shown, seen
-    assert 0 < int(shown[1]) < 12
-    left = [line.rpartition("\r")[2] for line in seen.strip().split("\n")]
-    assert [line.split()[0] for line in left] == ["skipped:", "13", "12"], "the bar is wiped out"
-
-
 def test_the_log_has_each_step_and_file_as_json_and_neither_texts_nor_keys(tmp_path: Path, documents: Path) -> None:
-    with service(0.0) as variables:
-        done = run(INGEST, "docs", "--log-json", "log.jsonl", cwd=tmp_path, env=variables)
+    with scripted_server(lambda request: embeddings_reply(request, embedding_rows(request, 8))) as server:
+        service = {
+            "USE": "openai",
+            "OPENAI__BASE_URL": server.base_url,
+            "OPENAI__MODEL": "m",
+            "OPENAI__VOCABULARY": "bytes",
+        }
+        variables = {f"KB_EMBEDDING__{name}": value for name, value in service.items()}
+        done = run(INGEST, "docs", "--log-json", "log.jsonl", cwd=tmp_path, env=variables, OPENAI_API_KEY=SECRET)
     assert done.returncode == 1
     log = events(tmp_path / "log.jsonl")
     assert [line["event"] for line in log if line["event"] in ("started", "planned", "finished")] == [
