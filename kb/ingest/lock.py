@@ -72,8 +72,6 @@ def lock_state(folder: Path) -> LockState:
 def write_lock(folder: Path, work: str = "ingest") -> Iterator[LockState]:
     """Hold the right to write to the collection in `folder`, which is created.
 
-    What is given is who held it last and never let go of it: killed, or lost with its machine.
-
     It excludes other processes and other threads alike. A child made by fork inherits it, and keeps
     it until it ends: start worker processes by spawn.
 
@@ -82,7 +80,7 @@ def write_lock(folder: Path, work: str = "ingest") -> Iterator[LockState]:
         work: What it is held for, in a word.
 
     Yields:
-        Who died while holding it before, if someone did.
+        Who held it last and never let go of it, killed or lost with its machine; `FREE` when nobody did.
 
     Raises:
         LockedError: someone else holds it; told at once, without waiting.

@@ -6,6 +6,7 @@ It reads one JSON object from stdin and writes one to stdout: `problems`, and ho
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import closing
@@ -35,9 +36,9 @@ def main() -> None:
     """Answer one request."""
     asked = json.load(sys.stdin)
     sys.path[:] = asked["path"]
-    answer = _look(asked)
-    sys.stdout.write(json.dumps(answer))
-    sys.stdout.flush()
+    with os.fdopen(os.dup(1), "w") as answers:
+        os.dup2(2, 1)  # whatever a library prints is no part of the answer
+        json.dump(_look(asked), answers)
 
 
 def _look(asked: dict[str, Any]) -> dict[str, Any]:

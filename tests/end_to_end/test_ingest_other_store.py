@@ -239,6 +239,24 @@ def test_a_generation_that_a_server_could_not_delete_is_deleted_by_the_next_inge
     assert collections(server) == ["knowledge_base-g1"]
 
 
+def test_what_a_server_holds_goes_with_a_deleted_collection_whatever_is_configured_now(
+    on_server: Place, server: str
+) -> None:
+    left_over = on_server.folder / "generations" / "7"  # of a run that died
+    left_over.mkdir()
+    (left_over / "in-step-with-ledger").write_text("chroma at http://127.0.0.1:9")
+    with on_server.open() as base:
+        with pytest.raises(StoreError, match="could not be deleted"):
+            base.upkeep.delete()
+        (left_over / "in-step-with-ledger").write_text("chroma")
+        assert base.upkeep.repair().chunks == 5
+        assert base.upkeep.check().faults == ()
+    assert collections(server) == ["knowledge_base-g2"]
+    with replace(on_server, store="memory", store_options={}).open() as base:
+        base.upkeep.delete()
+    assert (collections(server), on_server.folder.exists()) == ([], False)
+
+
 def test_a_question_while_chunks_are_taken_out_is_answered(tmp_path: Path) -> None:
     place = a_collection(tmp_path)
     with place.open() as reader, Ledger(place.folder) as ledger:

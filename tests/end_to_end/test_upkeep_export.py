@@ -291,8 +291,6 @@ def test_the_command_moves_a_collection_under_another_name(tmp_path: Path) -> No
     assert "1 document, 1 chunk and 1 vector of the collection 'knowledge_base': in all.zip" in done.stdout
     done = run(EXPORT, "--import", "all.zip", "--collection", "笔记", "--json", cwd=tmp_path, env=data)
     assert json.loads(done.stdout)["collection"] == "笔记"
-    done = run(EXPORT, "--import", "all.zip", "--collection", "笔记", cwd=tmp_path, env=data)
-    assert (done.returncode, "--replace" in done.stderr) == (2, True)
     with place.open(collection="笔记") as base:
         assert base.status().collection == "笔记"
         assert len(base.search("zebra", cutoff=0.3).hits) == 1

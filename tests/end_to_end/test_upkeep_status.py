@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from kb.errors import KbError, LockedError, ServiceError
+from kb.errors import KbError, LockedError, NothingIngestedError, ServiceError
 from kb.ingest.lock import lock_state, write_lock
 from kb.maintenance import in_words
 from kb.maintenance.prune import Pruned
@@ -326,9 +326,12 @@ def test_before_the_first_ingest_the_status_says_so(tmp_path: Path) -> None:
     done = run(STATUS, cwd=tmp_path)
     assert (done.returncode, "nothing has been ingested yet" in done.stdout) == (0, True)
     assert os.listdir(tmp_path) == [], "looking makes nothing"
-    for work in ("--check", "--repair", "--prune"):
-        done = run(STATUS, work, cwd=tmp_path)
-        assert (done.returncode, "Ingest first" in done.stderr) == (2, True)
+    done = run(STATUS, "--repair", cwd=tmp_path)
+    assert (done.returncode, "Ingest first" in done.stderr) == (2, True)
+    with Place(tmp_path / "documents", tmp_path / "kb_data").open() as base:
+        for work in (base.upkeep.check, base.upkeep.prune):
+            with pytest.raises(NothingIngestedError):
+                work()
     assert os.listdir(tmp_path) == []
 
 
