@@ -49,6 +49,13 @@ class Request:
 Script = Callable[[Request], Reply]
 
 
+class _Server(ThreadingHTTPServer):
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Keep stderr clean of clients that were killed."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
+
+
 class ScriptedServer:
     """Answers each request by `script`; `requests` are all that came, in order."""
 
@@ -86,7 +93,7 @@ class ScriptedServer:
             def log_message(self, format: str, *args: Any) -> None:
                 """Keep stderr for the tests."""
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server = _Server(("127.0.0.1", 0), Handler)
         self._server.daemon_threads = True
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
         self._thread.start()

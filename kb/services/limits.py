@@ -150,6 +150,7 @@ class Limits:
                     self._probes.passed(now, self._refused_since)
                     if taught and all(window.disproved(now) for window in taught):
                         self._tokens.learned = self._requests.learned = None
+                        self._cap = max(self._cap, self._largest_passed)
                 self._refused_since = None
             if self._tokens.learned is None and turn.tokens * 2 > self._cap:
                 self._cap = max(self._cap, min(2 * self._cap, self._tokens.used(now) / 2))
@@ -222,9 +223,8 @@ class Limits:
         return min(share, self._tokens.most, self._told_most)
 
     def _probe_size(self, now: float, least: int) -> float:
-        """Growing while probes pass, but when near to what was refused only half of what lies between."""
-        size = least << min(self._probes.passed_in_a_row, 30)
-        return min(size, max(least / 2, self._tokens.doubtful(now) / 2)) if self._tokens.learned else size
+        """Half of what lies between what passes and what was refused, but not too little."""
+        return max(least, self._tokens.doubtful(now) / 2) if self._tokens.learned is not None else least
 
     def _opens_in(self, now: float, tokens: int, *, learned: bool) -> float:
         requests, window = self._requests, self._tokens

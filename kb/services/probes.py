@@ -16,12 +16,11 @@ _GROWTH = 1.5
 
 
 class Probes:
-    """Plans probes: one at a time, in growing intervals while they are refused, and growing while they pass."""
+    """Plans probes: one at a time, in growing intervals while they are refused, at once while they pass."""
 
     def __init__(self) -> None:
         self.at = -math.inf
         self.under_way = False
-        self.passed_in_a_row = 0
         self._wait = FIRST_WAIT_SECONDS
         self._step = FIRST_WAIT_SECONDS
         self._last_recovery = 0.0
@@ -35,7 +34,6 @@ class Probes:
             probe: A probe was refused.
             known: What was sent had room by what was learned; it was not just tried how much passes.
         """
-        self.passed_in_a_row = 0
         if probe:
             self._wait = self._step
             self._step = min(self._step * _GROWTH, LONGEST_WAIT_SECONDS)
@@ -48,7 +46,6 @@ class Probes:
 
     def passed(self, now: float, refused_since: float | None) -> None:
         """Note that a probe passed; another one may follow at once."""
-        self.passed_in_a_row += 1
         self.at = now
         if refused_since is not None:
             self._last_recovery = now - refused_since

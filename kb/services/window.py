@@ -62,8 +62,8 @@ class Window:
             self.learned = max(self.learned, self.used(now))
 
     def disproved(self, now: float) -> bool:
-        """Whether more has passed within the last minute than what was refused."""
-        return self.used(now) > self._ceiling
+        """Whether as much has passed within the last minute as was refused."""
+        return self.used(now) >= self._ceiling
 
     def doubtful(self, now: float) -> float:
         """How much more would be what was refused."""
