@@ -84,11 +84,12 @@ def everything(place: Place) -> None:
 
 @pytest.mark.parametrize("change", [nothing, an_edit, a_rename_and_a_touch, twins, everything])
 def test_a_dry_run_reports_exactly_what_the_run_after_it_does(place: Place, change: Callable[[Place], None]) -> None:
+    small = {"ingest": {"batch_chunks": 2}}  # so that twins are written apart
     if change is not nothing:
         place.ingest()
     change(place)
-    told = place.ingest(dry_run=True)
-    done = place.ingest()
+    told = place.ingest(dry_run=True, options=small)
+    done = place.ingest(options=small)
     assert undone(told) == undone(done)
     assert (told.dry_run, done.dry_run) == (True, False)
     assert (told.embedded > 0) == (change is not a_rename_and_a_touch)

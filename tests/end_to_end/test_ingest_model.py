@@ -48,6 +48,9 @@ class Known:
     failed: bool
 
 
+SMALL = {"ingest": {"batch_chunks": 3}}
+"""Several batches in a run."""
+
 names, words = st.sampled_from(NAMES), st.lists(st.sampled_from("uvwxyz"), min_size=1, max_size=3, unique=True)
 texts = words.map(tuple)
 patterns = st.none() | st.sampled_from(list(PATTERNS))
@@ -137,9 +140,9 @@ class FolderAndCollection(RuleBasedStateMachine):
             return  # an error, which has a test of its own
         if only == "/sub/" and not (self.place.documents / "sub").is_dir() and "sub/b.md" not in self.known:
             return
-        told = self.place.ingest(only=only or (), dry_run=True)
+        told = self.place.ingest(only=only or (), dry_run=True, options=SMALL)
         before = len(self.embedder.sent)
-        report = self.place.ingest(only=only or ())
+        report = self.place.ingest(only=only or (), options=SMALL)
         expected = self._expect(looked_at)
         if only is None:
             expected["unchanged"] += 1  # the anchor
@@ -151,8 +154,8 @@ class FolderAndCollection(RuleBasedStateMachine):
     @rule()
     def rebuild(self) -> None:
         before = len(self.embedder.sent)
-        told = self.place.ingest(rebuild=True, dry_run=True)
-        report = self.place.ingest(rebuild=True)
+        told = self.place.ingest(rebuild=True, dry_run=True, options=SMALL)
+        report = self.place.ingest(rebuild=True, options=SMALL)
         assert replace(told, dry_run=False, seconds=report.seconds, expected_seconds=None) == report
         self._expect(NAMES)
         assert report.embedded == len(self.embedder.sent) - before
@@ -213,5 +216,5 @@ class FolderAndCollection(RuleBasedStateMachine):
         os.utime(path, ns=(self.clock, self.clock))
 
 
-FolderAndCollection.TestCase.settings = settings(max_examples=10, stateful_step_count=14, deadline=None)
+FolderAndCollection.TestCase.settings = settings(max_examples=8, stateful_step_count=14, deadline=None)
 TestFolderAndCollection = FolderAndCollection.TestCase
