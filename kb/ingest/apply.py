@@ -7,6 +7,7 @@ which chunks are live → stale chunks out of the store. Until the flip, questio
 from __future__ import annotations
 
 import hashlib
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -29,6 +30,10 @@ if TYPE_CHECKING:
     from kb.records import Chunk, Document
 
 _Item = TypeVar("_Item")
+
+_FIRST_BATCH = 512
+"""Chunks written at a time at first; twice as many after each batch that took less than `_QUICK_SECONDS`."""
+_QUICK_SECONDS = 10.0
 
 
 @dataclass(slots=True)
@@ -97,6 +102,7 @@ class Applier:
         self._store = store
         self._on_done = on_done
         self._batch = _Batch()
+        self._batch_size = min(_FIRST_BATCH, job.limits.batch_chunks)
         self.tally = Tally()
 
     def add(self, files: Iterable[FoundFile], sources: Mapping[str, SourceRow]) -> None:
@@ -176,8 +182,12 @@ class Applier:
     def _finished_one(self) -> None:
         self._batch.files += 1
         self._batch.size += 1
-        if self._batch.size >= self._job.limits.batch_chunks:
+        if self._batch.size >= self._batch_size:
+            started = time.monotonic()
             self._write()
+            # Large batches are written faster, but what is in one can be found only when all of it is embedded.
+            if time.monotonic() - started < _QUICK_SECONDS:
+                self._batch_size = min(2 * self._batch_size, self._job.limits.batch_chunks)
 
     def _write(self) -> None:
         """Embed, store and flip what has been read by now."""
