@@ -63,7 +63,8 @@ class Costless:
         self.texts += len(texts)
         digests = b"".join(hashlib.shake_128(text.encode()).digest(DIMENSION) for text in texts)
         rows = np.frombuffer(digests, np.int8).reshape(-1, DIMENSION).astype(np.float32)
-        return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+        unit: np.ndarray[Any, np.dtype[np.float32]] = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+        return unit
 
 
 class Kb:
@@ -72,6 +73,7 @@ class Kb:
     def __init__(self, documents: Path, data: Path) -> None:
         from kb.knowledge_base import KnowledgeBase
 
+        self._base = KnowledgeBase
         weights = E5Weights(find_weights())
         tokenizer = E5Tokenizer(weights, PieceTable.of(weights))
 
@@ -83,13 +85,13 @@ class Kb:
             embed_documents = embed_queries = Costless.vectors
 
         self.costless = Embedder()
-        self._open = lambda: KnowledgeBase.open(
-            None, documents_dir=documents, data_dir=data, chunking={"recursive": {"size_tokens": SIZE_TOKENS}}
-        )
+        chunking = {"recursive": {"size_tokens": SIZE_TOKENS}}
+        self._settings: dict[str, Any] = {"documents_dir": documents, "data_dir": data, "chunking": chunking}
         self.client_path = data / "knowledge_base" / "generations" / "1"
 
     def run(self) -> None:
-        with self._open() as base:
+        """Bring the collection in step with the folder, as every system's `run` does."""
+        with self._base.open(None, **self._settings) as base:
             base.__dict__["embedder"] = self.costless  # as the cached property would
             report = base.ingest()
         assert not report.failed, report
@@ -210,7 +212,7 @@ class LlamaIndex:
         self.run = run
 
 
-SYSTEMS = {"kb": Kb, "LangChain": LangChain, "LlamaIndex": LlamaIndex}
+SYSTEMS: dict[str, Any] = {"kb": Kb, "LangChain": LangChain, "LlamaIndex": LlamaIndex}
 
 
 def plain_count() -> Callable[[str], int]:
@@ -287,9 +289,9 @@ class Participant:
 
     def __init__(self, name: str, python: Path, folder: Path) -> None:
         self.documents = folder / "documents"
-        command = [python, "-m", "benchmarks.peers_ingest", "--take-part", name, str(folder)]
+        self._command = [str(python), "-m", "benchmarks.peers_ingest", "--take-part", name, str(folder)]
         self._process = subprocess.Popen(
-            command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+            self._command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
         )
         self.client_path = Path(self._answer()["ready"])
         self.peak = 0
@@ -315,7 +317,7 @@ class Participant:
         assert self._process.stdout is not None, "it is a pipe"
         line = self._process.stdout.readline()
         if not line:
-            raise SystemExit(f"a process ended with status {self._process.wait()}: {self._process.args}")
+            raise SystemExit(f"a process ended with status {self._process.wait()}: {' '.join(self._command)}")
         found: dict[str, Any] = json.loads(line)
         return found
 
