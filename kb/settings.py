@@ -157,7 +157,7 @@ class PricesTable(Table):
 class IngestSection(Table):
     """Folder → collection."""
 
-    batch_chunks: int = Field(512, ge=1)
+    batch_chunks: int = Field(2000, ge=1)
     max_removal_share: float = Field(0.5, ge=0, le=1)
     max_removal_from: int = Field(10, ge=1)
     prices: PricesTable = PricesTable()

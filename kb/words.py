@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from operator import add
 
 # Without the middle dot ・ (U+30FB) and ゠ (U+30A0), which part words as a hyphen does.
 _KANA = r"\u3040-\u309f\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff"
@@ -17,6 +18,7 @@ _HAN = r"\u3005-\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U000313
 _HAN_KANA = _HAN + _KANA
 _TOKEN = re.compile(rf"[{_HAN_KANA}]+|[^\W{_HAN_KANA}]+(?:[.,'’\-@/:][^\W{_HAN_KANA}]+)*", re.UNICODE)
 _CJK = re.compile(rf"[{_HAN_KANA}]")
+_CJK_RUN = re.compile(rf"[{_HAN_KANA}]+")
 _PART = re.compile(r"[.,'’\-@/:_]")
 
 _CLOSED_CLASS = """
@@ -53,10 +55,12 @@ def terms(text: str) -> list[str]:
     form finds the other. A lone Han or kana character gives itself.
     """
     found: list[str] = []
-    for match in _TOKEN.finditer(unicodedata.normalize("NFKC", text).casefold().replace("’", "'")):
-        token = match.group()
-        if _CJK.match(token):
-            found.extend([token] if len(token) == 1 else [token[i : i + 2] for i in range(len(token) - 1)])
+    for token in _TOKEN.findall(unicodedata.normalize("NFKC", text).casefold().replace("’", "'")):
+        if not token.isascii() and _CJK.match(token):
+            found.extend(map(add, token, token[1:]) if len(token) > 1 else (token,))
+            continue
+        if token.isalnum():  # nothing joins parts, as in most words
+            found.append(token)
             continue
         parts = _parts(token)
         if parts:  # a rule of underscores has none
@@ -102,7 +106,7 @@ _SCRIPTS = (
     ("greek", re.compile(r"[\u0370-\u03ff]")),
 )
 _KANA_LETTER = re.compile(r"[\u3041-\u30ff]")
-_LETTER = re.compile(r"[^\W\d_]")
+_LETTERS = re.compile(r"[^\W\d_]+")
 _SCRIPT_SAMPLE = 1000
 # A Han or kana character says as much as two or three letters, and code or names stand in Latin letters.
 _CJK_SHARE = 0.2
@@ -114,8 +118,11 @@ def script(text: str) -> str:
 
     Decided by the letters at its beginning; a text without letters is `latin`.
     """
-    letters = "".join(_LETTER.findall(text[:_SCRIPT_SAMPLE]))
-    cjk = len(_CJK.findall(letters))
+    sample = text[:_SCRIPT_SAMPLE]
+    if sample.isascii():
+        return "latin"
+    letters = "".join(_LETTERS.findall(sample))
+    cjk = sum(map(len, _CJK_RUN.findall(letters)))
     if letters and cjk >= _CJK_SHARE * len(letters):
         return "japanese" if len(_KANA_LETTER.findall(letters)) >= _KANA_SHARE * cjk else "han"
     for name, pattern in _SCRIPTS:

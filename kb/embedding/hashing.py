@@ -11,6 +11,8 @@ from __future__ import annotations
 import re
 import zlib
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from operator import add
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from kb.components import FloatArray, Parts
 
 _CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff"
+_IS_CJK = re.compile(rf"[{_CJK}]")
 _RUNS = re.compile(rf"[{_CJK}]+|[^\W{_CJK}]+")
 _TOKENS = re.compile(rf"[{_CJK}]|[^\W{_CJK}]+|[^\w\s]")
 CUTOFF = 0.15
@@ -75,10 +78,9 @@ class HashingEmbedder:
         """Embed questions of any length; the same form as `embed_documents`."""
         vectors = np.zeros((len(texts), self.dimension), np.float32)
         for vector, text in zip(vectors, texts, strict=True):
-            for feature in _features(text):
-                code = zlib.crc32(feature.encode("utf-8", "replace"))
-                # The top bit is the sign, so that features which meet in one place cancel out on average.
-                vector[code % self.dimension] += 1 if code < 1 << 31 else -1
+            codes = np.array([_code(feature) for feature in _features(text)], np.int64)
+            # The top bit is the sign, so that features which meet in one place cancel out on average.
+            vector += np.bincount(codes % self.dimension, np.where(codes < 1 << 31, 1.0, -1.0), self.dimension)
             if not vector.any():
                 vector[0] = 1  # nothing to count, or all cancelled
             vector /= np.linalg.norm(vector)
@@ -91,7 +93,12 @@ class HashingEmbedder:
 
 def _features(text: str) -> Iterator[str]:
     for run in _RUNS.findall(text.casefold()):
-        if re.match(rf"[{_CJK}]", run) and len(run) > 1:
-            yield from (run[at : at + 2] for at in range(len(run) - 1))
+        if len(run) > 1 and not run.isascii() and _IS_CJK.match(run):
+            yield from map(add, run, run[1:])
         else:
             yield run
+
+
+@lru_cache(maxsize=100_000)
+def _code(feature: str) -> int:
+    return zlib.crc32(feature.encode("utf-8", "replace"))

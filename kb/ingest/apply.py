@@ -34,6 +34,10 @@ if TYPE_CHECKING:
 
 _Item = TypeVar("_Item")
 
+_FIRST_BATCH = 512
+"""Chunks written at a time at first; twice as many after each batch that took less than `_QUICK_SECONDS`."""
+_QUICK_SECONDS = 10.0
+
 
 @dataclass(slots=True)
 class Tally:
@@ -105,6 +109,7 @@ class Applier:
         self._store = store
         self._progress = progress
         self._batch = _Batch()
+        self._batch_size = min(_FIRST_BATCH, job.limits.batch_chunks)
         self.tally = Tally()
 
     def add(self, files: Iterable[FoundFile], sources: Mapping[str, SourceRow]) -> None:
@@ -187,8 +192,12 @@ class Applier:
     def _finished_one(self) -> None:
         self._batch.files += 1
         self._batch.size += 1
-        if self._batch.size >= self._job.limits.batch_chunks:
+        if self._batch.size >= self._batch_size:
+            started = time.monotonic()
             self._write()
+            # Large batches are written faster, but what is in one can be found only when all of it is embedded.
+            if time.monotonic() - started < _QUICK_SECONDS:
+                self._batch_size = min(2 * self._batch_size, self._job.limits.batch_chunks)
 
     def _write(self) -> None:
         """Embed, store and flip what has been read by now."""

@@ -48,11 +48,12 @@ def make_plan(walk: Walk, sources: Mapping[str, SourceRow], pipelines: Mapping[s
     missing = {source.path: source for source in sources.values()}
     for file in walk.files:
         source = missing.pop(file.relative, None)
-        same = source is not None and (source.size, source.mtime_ns, source.pipeline, source.status) == (
-            file.size,
-            file.mtime_ns,
-            pipelines[file.suffix],
-            "indexed",
+        same = (
+            source is not None
+            and source.mtime_ns == file.mtime_ns
+            and source.size == file.size
+            and source.status == "indexed"
+            and source.pipeline == pipelines[file.suffix]
         )
         (unchanged if same else due).append(file)
     removed, hidden = [], []

@@ -72,13 +72,16 @@ class Words(LedgerConnection):
 
     def _index_words(self, generation: int, chunks: Iterable[Chunk]) -> None:
         """Add chunks; inside a transaction of the caller."""
-        for chunk in chunks:
-            row = self._connection.execute(
-                "INSERT INTO word_rows (generation, chunk_id) VALUES (?, ?)", (generation, chunk.id)
-            ).lastrowid
-            self._connection.execute(
-                "INSERT INTO words (rowid, terms) VALUES (?, ?)", (row, " ".join(terms(chunk.embedded_text)))
-            )
+        ((last,),) = self._rows("SELECT COALESCE(MAX(id), 0) FROM word_rows")
+        rows = list(enumerate(chunks, last + 1))
+        self._connection.executemany(
+            "INSERT INTO word_rows (id, generation, chunk_id) VALUES (?, ?, ?)",
+            [(row, generation, chunk.id) for row, chunk in rows],
+        )
+        self._connection.executemany(
+            "INSERT INTO words (rowid, terms) VALUES (?, ?)",
+            [(row, " ".join(terms(chunk.embedded_text))) for row, chunk in rows],
+        )
 
     def _unindex_words(self, generation: int, chunk_ids: Sequence[str]) -> None:
         """Take chunks out; inside a transaction of the caller."""
