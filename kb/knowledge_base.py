@@ -11,9 +11,10 @@ from threading import RLock
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from kb.abilities import LoadsAhead
 from kb.answering import Answerer
 from kb.background import SAMPLE_CHUNKS, Background
-from kb.components import AnswerGenerator, Chat, Chunker, Embedder, LoadsAhead, Parts, Reranker, Store, build_component
+from kb.components import AnswerGenerator, Chat, Chunker, Embedder, Parts, Reranker, Store, build_component
 from kb.errors import ConfigError, IndexMismatchError, KbError, NothingIngestedError
 from kb.ingest.remembering import RememberingEmbedder
 from kb.ledger.ledger import Ledger, file_identity, nothing_ingested

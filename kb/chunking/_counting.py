@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from itertools import accumulate
 
 CountWords = Callable[[Sequence[str]], Sequence[int]]
-"""See `CountsWords` in kb/components.py."""
+"""See `CountsWords` in kb/abilities.py."""
 
 _BLANKS = re.compile("([ \t\n\u3000]+)")
 # About so much text is counted in one call: many words are faster than few, and a large file has millions.

@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from kb.abilities import CountsTokens, CountsWords, NamesVocabulary
 from kb.chunking._counting import CountWords
-from kb.components import CountsTokens, CountsWords, NamesVocabulary, Parts
+from kb.components import Parts
 from kb.errors import ConfigError
 from kb.records import Block, Chunk, Document, Heading
 

@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeVar
 
-from kb.components import LoadsAhead, NotesCuts, StoreRow
+from kb.abilities import LoadsAhead, NotesCuts
+from kb.components import StoreRow
 from kb.errors import LoadError
 from kb.ingest.report import Problem
 from kb.ledger.documents import SourceRow

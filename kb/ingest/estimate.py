@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kb.components import CountsRequests, CountsTokens, Metered
+from kb.abilities import CountsRequests, CountsTokens, Metered
 from kb.errors import CostRefusedError, NothingIngestedError
 from kb.ingest.apply import Applier, _Batch
 from kb.ingest.paid_embedding import PaidEmbedding, batches

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING, TypeVar
 
-from kb.components import CountsRequests, CountsTokens, EmbedsInParts
+from kb.abilities import CountsRequests, CountsTokens, EmbedsInParts
 from kb.errors import RefusedError
 from kb.ledger.hashes import text_hash
 

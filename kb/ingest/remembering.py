@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from kb.components import CountsTokens, CountsWords, Embedder, NamesVocabulary
+from kb.abilities import CountsTokens, CountsWords, NamesVocabulary
+from kb.components import Embedder
 from kb.errors import ConfigError
 
 if TYPE_CHECKING:

@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from kb.components import CountsTokens, Embedder
+from kb.abilities import CountsTokens
+from kb.components import Embedder
 from kb.errors import KbError
 from kb.settings import component_names
 from tests.contracts._embedders import Setup, build, setup_for

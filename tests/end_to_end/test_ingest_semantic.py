@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from kb.abilities import CountsTokens, CountsWords, NamesVocabulary
 from kb.chunking._spans import counted_for
-from kb.components import CountsTokens, CountsWords, NamesVocabulary, Parts, build_component
+from kb.components import Parts, build_component
 from kb.errors import ServiceError
 from kb.ingest.remembering import RememberingEmbedder
 from kb.records import Document

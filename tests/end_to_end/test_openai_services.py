@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kb.components import Chat, CountsRequests, CountsTokens, Embedder, Message, Parts, build_component
+from kb.abilities import CountsRequests, CountsTokens
+from kb.components import Chat, Embedder, Message, Parts, build_component
 from kb.errors import AuthenticationError, ConfigError, KbError, MissingKeyError, QuotaError, RefusedError, ServiceError
 from kb.prompts import SENTINEL, not_found_text
 from kb.records import Chunk, Generated, Hit

@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kb.components import EmbedsInParts, Message, Parts
+from kb.abilities import EmbedsInParts
+from kb.components import Message, Parts
 from kb.embedding.openai import OpenAIEmbedder, Options
 from kb.errors import AuthenticationError, QuotaError, ServiceError
 from kb.services.chat import OpenAIChat

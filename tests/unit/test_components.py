@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 import kb
-from kb.components import CountsTokens, Message, Parts, StorePlace, _to_install, build_component, component_module
+from kb.abilities import CountsTokens
+from kb.components import Message, Parts, StorePlace, _to_install, build_component, component_module
 from kb.errors import ConfigError
 from kb.settings import component_names
 
