@@ -1,11 +1,11 @@
-"""KnowledgeBase: open, ingest, search, ask, stream, status. The only place that wires the parts."""
+"""KnowledgeBase: open, ingest, search, ask, stream, status."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 from threading import RLock
 from types import TracebackType
@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Any, Self
 from kb.abilities import LoadsAhead
 from kb.answering import Answerer
 from kb.background import SAMPLE_CHUNKS, Background
-from kb.components import AnswerGenerator, Chat, Chunker, Embedder, Parts, Reranker, Store, build_component
+from kb.components import Store
 from kb.errors import ConfigError, IndexMismatchError, KbError, NothingIngestedError
-from kb.ingest.remembering import RememberingEmbedder
 from kb.ledger.ledger import Ledger, file_identity, nothing_ingested
 from kb.ledger.schema import LEDGER_FILE
 from kb.opening import CollectionStore
 from kb.records import Answer, AnswerReady, SearchResult, StreamEvent
 from kb.retrieval import Retriever
 from kb.settings import Origins, Settings, load_settings
+from kb.wiring import Wiring
 
 if TYPE_CHECKING:
     from kb.ingest.report import IngestReport
@@ -44,7 +44,7 @@ class _Opened:
     background: Background
 
 
-class KnowledgeBase:
+class KnowledgeBase(Wiring):
     """A folder of documents that can be asked.
 
     Example:
@@ -54,9 +54,7 @@ class KnowledgeBase:
     """
 
     def __init__(self, settings: Settings, origins: Origins, *, quiet: bool = True) -> None:
-        self.settings = settings
-        self._origins = origins
-        self._quiet = quiet
+        super().__init__(settings, origins, quiet=quiet)
         self._store = CollectionStore(settings, origins)
         self._guard = RLock()  # opening anew closes what another thread would be reading
         self._ledger: Ledger | None = None
@@ -226,7 +224,7 @@ class KnowledgeBase:
         sources = ledger.sources(opened.generation.number)
         return changed_since(ledger.root(), sources, self.settings.data_dir, self.settings.loading)
 
-    # ── the parts ──
+    # ── where things are ──
 
     def folder_to_read(self, folder: str | Path | None = None) -> Path:
         """The folder of documents that an ingest of `folder` reads, absolute."""
@@ -236,38 +234,6 @@ class KnowledgeBase:
     def folder(self) -> Path:
         """Where the collection's ledger, lock and generations are."""
         return self._store.folder
-
-    @cached_property
-    def embedder(self) -> Embedder:
-        """The configured embedder, built at first use."""
-        embedder: Embedder = self._component("embedding", self.settings.embedding)
-        return embedder
-
-    @cached_property
-    def chunker(self) -> Chunker:
-        """The configured chunker, sized for the embedder."""
-        lent = self.lent_embedder
-        chunker: Chunker = self._component(
-            "chunking", self.settings.chunking, embedder=lent, count_tokens=lent.count_tokens
-        )
-        return chunker
-
-    @cached_property
-    def lent_embedder(self) -> RememberingEmbedder:
-        """The embedder as the chunker has it."""
-        return RememberingEmbedder(self.embedder)
-
-    @cached_property
-    def _reranker(self) -> Reranker:
-        reranker: Reranker = self._component("rerank", self.settings.rerank, embedder=self.embedder)
-        return reranker
-
-    @cached_property
-    def _generator(self) -> AnswerGenerator:
-        generator: AnswerGenerator = self._component(
-            "generation", self.settings.generation, embedder=self.embedder, chat=self._answer_chat
-        )
-        return generator
 
     def _retriever(self, ledger: Ledger, opened: _Opened) -> Retriever:
         return Retriever(
@@ -280,15 +246,6 @@ class KnowledgeBase:
             keyword=self.settings.keyword,
             background=opened.background,
         )
-
-    def _answer_chat(self) -> Chat:
-        from kb.services.chat import OpenAIChat
-
-        return OpenAIChat(self.settings.chat.answer, self._origins.secret)
-
-    def _component(self, kind: str, section: Any, **lent: Any) -> Any:
-        parts = Parts(secret=self._origins.secret, quiet=self._quiet, **lent)
-        return build_component(kind, section.use, section.options(section.use), parts)
 
     # ── one generation, opened ──
 

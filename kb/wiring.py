@@ -1,0 +1,60 @@
+"""The parts that the settings name, each built at first use. The only place that wires them."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+from kb.components import AnswerGenerator, Chat, Chunker, Embedder, Parts, Reranker, build_component
+from kb.ingest.remembering import RememberingEmbedder
+from kb.settings import Origins, Settings
+
+
+class Wiring:
+    """The configured embedder, chunker, reranker and generator."""
+
+    def __init__(self, settings: Settings, origins: Origins, *, quiet: bool) -> None:
+        self.settings = settings
+        self._origins = origins
+        self._quiet = quiet
+
+    @cached_property
+    def embedder(self) -> Embedder:
+        """The configured embedder, built at first use."""
+        embedder: Embedder = self._component("embedding", self.settings.embedding)
+        return embedder
+
+    @cached_property
+    def chunker(self) -> Chunker:
+        """The configured chunker, sized for the embedder."""
+        lent = self.lent_embedder
+        chunker: Chunker = self._component(
+            "chunking", self.settings.chunking, embedder=lent, count_tokens=lent.count_tokens
+        )
+        return chunker
+
+    @cached_property
+    def lent_embedder(self) -> RememberingEmbedder:
+        """The embedder as the chunker has it."""
+        return RememberingEmbedder(self.embedder)
+
+    @cached_property
+    def _reranker(self) -> Reranker:
+        reranker: Reranker = self._component("rerank", self.settings.rerank, embedder=self.embedder)
+        return reranker
+
+    @cached_property
+    def _generator(self) -> AnswerGenerator:
+        generator: AnswerGenerator = self._component(
+            "generation", self.settings.generation, embedder=self.embedder, chat=self._answer_chat
+        )
+        return generator
+
+    def _answer_chat(self) -> Chat:
+        from kb.services.chat import OpenAIChat
+
+        return OpenAIChat(self.settings.chat.answer, self._origins.secret)
+
+    def _component(self, kind: str, section: Any, **lent: Any) -> Any:
+        parts = Parts(secret=self._origins.secret, quiet=self._quiet, **lent)
+        return build_component(kind, section.use, section.options(section.use), parts)
