@@ -4,7 +4,8 @@ Some texts are embedded through the real client at a service on loopback that le
 window of a minute; a minute takes 1.5 seconds here, for the service and for the client's waits alike. The client
 is not told how the service is set up, except where a line says so. `share` is the time that a client would need
 that knew all and lost nothing (a window's tokens at once, as soon as the window is empty) over the time that was
-needed; the service takes 0.2 of its seconds for a request.
+needed; the service takes 0.2 of its seconds for a request. Where calls fail, the service has counted them, so that no
+client could use more than the share that succeeds. A busy machine lowers every share: 10 ms here are 0.4 s there.
 """
 
 from __future__ import annotations

@@ -127,6 +127,7 @@ class Limits:
 
     def wait_for_turn(self, tokens: int) -> Turn:
         """Wait until a request of so many tokens may be sent."""
+        tokens = max(1, tokens)
         with self.changed:
             while not (offer := self.offer(tokens, tokens)).tokens:
                 self.changed.wait(min(self.clock.real(offer.wait_seconds), LONGEST_SLEEP_SECONDS))
@@ -230,7 +231,8 @@ class Limits:
         requests, window = self._requests, self._tokens
         if learned:
             return max(requests.opens_in(now, 1, requests.limit), window.opens_in(now, tokens, window.limit))
-        return max(requests.opens_in(now, 1, requests.most), window.opens_in(now, tokens, window.most))
+        alone = min(tokens, window.most)  # what is larger than the window is sent when it is empty
+        return max(requests.opens_in(now, 1, requests.most), window.opens_in(now, alone, window.most))
 
 
 _shared: WeakValueDictionary[tuple[object, ...], Limits] = WeakValueDictionary()

@@ -95,8 +95,8 @@ class Window:
         return math.inf if self.learned is None else self.learned - self.busy(now)
 
     def opens_in(self, now: float, amount: float, limit: float) -> float:
-        """Seconds until `amount` fits below `limit`, if nothing else is sent; inf while it hangs on an answer."""
-        excess = self.busy(now) + min(amount, limit) - limit
+        """Seconds until `amount` fits below `limit`, if nothing else is sent; inf if it hangs on an answer."""
+        excess = self.busy(now) + amount - limit
         for answered, counted in self._answered:
             if excess <= 0:
                 break
