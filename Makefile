@@ -52,12 +52,17 @@ $(PEERS): $(BASE) benchmarks/requirements-peers.txt
 	.bench/bin/python -m pip install --quiet --disable-pip-version-check -r requirements.lock -r benchmarks/requirements-peers.txt
 	@touch $@
 
-bench: $(DEV) $(PEERS)  ## speed, side by side with bare libraries and peers; damaged files; memory
+bench: $(DEV) $(PEERS)  ## speed, side by side with bare libraries and peers; damaged files; kills
 	$(BIN)/python benchmarks/start_up.py
 	$(BIN)/python -m benchmarks.pdf_speed
 	$(BIN)/python -m benchmarks.fuzz_loading
 	$(BIN)/python -m benchmarks.ingest_memory
 	$(BIN)/python -m benchmarks.chunking_speed --peers .bench/bin/python
+	$(BIN)/python -m benchmarks.nothing_changed
+	$(BIN)/python -m benchmarks.ingest_overhead
+	$(BIN)/python -m benchmarks.peers_ingest --peers .bench/bin/python
+	$(BIN)/python benchmarks/embedding_limits.py
+	$(BIN)/python -m benchmarks.crash_rounds --rounds 200
 
 eval: $(DEV)  ## quality on the golden questions, after an ingest of knowledge_base/
 	$(BIN)/python -m pipelines.ingest --quiet
