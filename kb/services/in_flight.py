@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kb.errors import RefusedError, ServiceError
+from kb.logs import event
 from kb.records import EmbeddedPart
 from kb.services.batches import Batch, Batches
 from kb.services.clock import LONGEST_SLEEP_SECONDS
@@ -128,6 +129,7 @@ class InFlight:
         elif outcome.rate and outcome.retry:
             if self._limits.stuck() or (outcome.wait_seconds or 0) > LONGEST_ASKED_SECONDS:
                 outcome.raised()
+            event("rate limited", tokens=batch.tokens, texts=len(batch.rows), asked_seconds=outcome.wait_seconds)
             batches.put_back(batch)
         elif isinstance(outcome.error, RefusedError) and outcome.error.status != _NOT_FOUND:
             yield from self._part(batch, outcome.error, batches)
@@ -153,6 +155,7 @@ class InFlight:
         batch.failing_since = min(batch.failing_since, result.sent_at)
         tries = self._retries if len(batch.rows) > 1 else _MORE_TRIES_ALONE * self._retries
         if batch.tried <= self._retries or (batch.tried <= tries and self._passed_at >= batch.failing_since):
+            event("request failed", status=failure.error.status, tried=batch.tried, wait_seconds=round(wait, 1))
             batch.ready_at = self._clock.now() + wait
             batches.put_failed(batch)
             return

@@ -132,7 +132,10 @@ def test_after_a_wait_of_an_hour_was_refused_the_next_call_is_sent_at_once() -> 
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_when_a_third_of_the_calls_fails_in_every_way_all_is_embedded_once_and_in_order(seed: int) -> None:
+def test_when_a_third_of_the_calls_fails_in_every_way_all_is_embedded_once_and_in_order(
+    seed: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", logger="kb")
     limited = Limited(CLOCK, 10**9, failures=0.3, seed=seed)
     with limited_server(limited) as base_url:
         built = embedder(base_url, max_batch_items=2)
@@ -142,6 +145,7 @@ def test_when_a_third_of_the_calls_fails_in_every_way_all_is_embedded_once_and_i
     vectors = np.concatenate([vectors for _, vectors in parts if vectors is not None])
     np.testing.assert_allclose(vectors[np.argsort(rows)], expected(TEXTS), atol=1e-6)
     assert limited.statuses[429] + limited.statuses[500] > 5
+    assert {"rate limited", "request failed"} <= set(caplog.messages), "a log says what a run waits for"
     assert Counter(limited.answered) == Counter(TEXTS), "what was answered whole is not sent again"
 
 
