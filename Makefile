@@ -49,7 +49,8 @@ fix: $(DEV)  ## format and mend what can be mended by machine
 
 $(PEERS): $(BASE) benchmarks/requirements-peers.txt
 	@test -x .bench/bin/python || $(PYTHON) -m venv .bench
-	.bench/bin/python -m pip install --quiet --disable-pip-version-check -r requirements.lock -r benchmarks/requirements-peers.txt
+	.bench/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	.bench/bin/python -m pip install --quiet --disable-pip-version-check -r benchmarks/requirements-peers.txt
 	@touch $@
 
 bench: $(DEV) $(PEERS)  ## speed, side by side with bare libraries and peers; damaged files; kills
