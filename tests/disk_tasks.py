@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import codecs
 import ctypes
 import json
 import os
 import random
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -91,7 +93,7 @@ def another_user(*, folder: str, closed: list[str]) -> dict[str, Any]:
     for name in closed:
         mode = Path(folder, name).stat().st_mode
         Path(folder, name).chmod(0)
-        said[name] = _in_a_child(lambda: _as_nobody(lambda: ingest_or_say(folder=folder)))
+        said[name] = _in_a_child(lambda: _all_imported(folder) and _as_nobody(lambda: ingest_or_say(folder=folder)))
         Path(folder, name).chmod(mode)
     return {"said": said, "report": _in_a_child(lambda: ingest(folder=folder))}
 
@@ -107,6 +109,14 @@ def _error_of(work: Callable[[], Any]) -> Any:
         return work()
     except KbError as error:
         return f"{type(error).__name__}: {error}"
+
+
+def _all_imported(folder: str) -> bool:
+    """Have all modules imported that an ingest needs: somebody else may not be allowed to read Python's own."""
+    for _ in range(2):
+        ingest(folder=folder, data="elsewhere")
+    codecs.lookup("ascii")
+    return True
 
 
 def _as_nobody(work: Callable[[], Any]) -> Any:
@@ -128,6 +138,9 @@ def _in_a_child(work: Callable[[], Any]) -> Any:
             with os.fdopen(write, "w") as file:
                 json.dump(work(), file)
             status = 0
+        except BaseException:
+            traceback.print_exc()
+            raise
         finally:
             os._exit(status)
     os.close(write)
