@@ -1,9 +1,10 @@
 """Keeping a folder of Markdown indexed, beside other libraries: `python -m benchmarks.peers_ingest --peers PYTHON`.
 
 kb, LangChain's indexing API and LlamaIndex's ingestion pipeline bring a persistent Chroma collection in
-step with the same 2,000 made files (13 MB in three scripts), each in a copy and a process of its own:
-the first ingest, a run in which nothing has changed, one sentence edited, one file renamed. They take
-turns at each step, as a machine's speed changes from one minute to the next. Imports are not counted.
+step with the same 2,000 made files (13 MB in three scripts), each in a copy of its own: the first
+ingest, a run in which nothing has changed, one sentence edited, one file renamed. They take turns at
+each step, as a machine's speed changes from one minute to the next. Each run is a process of its own,
+as an ingest is that somebody starts again; its imports are not counted, the opening of its data is.
 
 All cut to 400 tokens by the same tokenizer (e5's) and embed with the same function, which costs next to
 nothing, so that what is measured is the libraries. The peers are set up for speed where there is a
@@ -116,7 +117,7 @@ class LangChain:
             def embed_query(self, text: str) -> list[float]:
                 return self.embed_documents([text])[0]
 
-        data.mkdir()
+        data.mkdir(exist_ok=True)
         self.client_path = data / "chroma"
         count = plain_count()
 
@@ -172,13 +173,13 @@ class LlamaIndex:
             async def _aget_query_embedding(self, query: str) -> list[float]:
                 return self._get_text_embedding(query)
 
-        data.mkdir()
+        data.mkdir(exist_ok=True)
         self.client_path = data / "chroma"
         kept = data / "documents.json"
         count = plain_count()
-        client = chromadb.PersistentClient(str(self.client_path))
 
         def run() -> None:
+            client = chromadb.PersistentClient(str(self.client_path))
             collection = client.get_or_create_collection(
                 "made", configuration={"hnsw": {"space": "cosine"}}, embedding_function=None
             )
@@ -272,58 +273,62 @@ def stale(chunks: Sequence[tuple[str, str]], documents: Path) -> int:
 
 
 def take_part(name: str, folder: Path) -> None:
-    """One system's process: does a step for each line of stdin, and answers with a line."""
-    documents = folder / "documents"
-    system = SYSTEMS[name](documents, folder / "data")
+    """One run of a system: it waits for a line on stdin, and answers with one."""
+    import_all(name)
+    system = SYSTEMS[name](folder / "documents", folder / "data")
     print(json.dumps({"ready": str(system.client_path)}), flush=True)
-    for line in sys.stdin:
-        change(documents, line.strip())
-        system.costless.texts = 0
-        started = time.perf_counter()
-        system.run()
-        print(json.dumps({"seconds": time.perf_counter() - started, "texts": system.costless.texts}), flush=True)
+    sys.stdin.readline()
+    started = time.perf_counter()
+    system.run()
+    print(json.dumps({"seconds": time.perf_counter() - started, "texts": system.costless.texts}), flush=True)
+
+
+def import_all(name: str) -> None:
+    """Import what a run imports on its way, by a run in an empty place."""
+    with tempfile.TemporaryDirectory(prefix="kb-peers-") as elsewhere:
+        documents = Path(elsewhere, "documents")
+        make_files(documents, 1)
+        SYSTEMS[name](documents, Path(elsewhere, "data")).run()
 
 
 class Participant:
-    """A system in its process, and the most memory it took."""
+    """A system with its folder, and the most memory that a run of it took."""
 
     def __init__(self, name: str, python: Path, folder: Path) -> None:
         self.documents = folder / "documents"
         self._command = [str(python), "-m", "benchmarks.peers_ingest", "--take-part", name, str(folder)]
-        self._process = subprocess.Popen(
-            self._command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-        )
-        self.client_path = Path(self._answer()["ready"])
         self.peak = 0
         self.steps: dict[str, dict[str, float]] = {}
-        threading.Thread(target=self._watch, daemon=True).start()
 
     def step(self, step: str) -> None:
-        """Do a step, and look what is in Chroma then."""
-        assert self._process.stdin is not None, "it is a pipe"
-        self._process.stdin.write(f"{step}\n")
-        self._process.stdin.flush()
-        self.steps[step] = self._answer()
-        look = f"from benchmarks.peers_ingest import *; print(json.dumps(kept_chunks(Path({str(self.client_path)!r}))))"
+        """Change the folder, run, and look what is in Chroma then."""
+        process = subprocess.Popen(
+            self._command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        )
+        client_path = self._answer(process)["ready"]
+        change(self.documents, step)
+        threading.Thread(target=self._watch, args=(process,), daemon=True).start()
+        assert process.stdin is not None, "it is a pipe"
+        process.stdin.write("go\n")
+        process.stdin.flush()
+        self.steps[step] = self._answer(process)
+        process.communicate()
+        look = f"from benchmarks.peers_ingest import *; print(json.dumps(kept_chunks(Path({client_path!r}))))"
         done = subprocess.run([sys.executable, "-c", look], cwd=ROOT, stdout=subprocess.PIPE, check=True)
         chunks = json.loads(done.stdout)
         self.steps[step] |= {"chunks": len(chunks), "stale": stale(chunks, self.documents)}
 
-    def end(self) -> None:
-        """End the process."""
-        self._process.communicate()
-
-    def _answer(self) -> dict[str, Any]:
-        assert self._process.stdout is not None, "it is a pipe"
-        line = self._process.stdout.readline()
+    def _answer(self, process: subprocess.Popen[str]) -> dict[str, Any]:
+        assert process.stdout is not None, "it is a pipe"
+        line = process.stdout.readline()
         if not line:
-            raise SystemExit(f"a process ended with status {self._process.wait()}: {' '.join(self._command)}")
+            raise SystemExit(f"a process ended with status {process.wait()}: {' '.join(self._command)}")
         found: dict[str, Any] = json.loads(line)
         return found
 
-    def _watch(self) -> None:
-        while self._process.poll() is None:
-            self.peak = max(self.peak, sum(map(memory, (self._process.pid, *children(self._process.pid)))))
+    def _watch(self, process: subprocess.Popen[str]) -> None:
+        while process.poll() is None:
+            self.peak = max(self.peak, sum(map(memory, (process.pid, *children(process.pid)))))
             time.sleep(SECONDS_BETWEEN)
 
 
@@ -341,8 +346,6 @@ def compare(python: Path, files: int) -> tuple[int, dict[str, Participant]]:
             names = list(participants)
             for system in names[at % len(names) :] + names[: at % len(names)]:
                 participants[system].step(step)
-        for participant in participants.values():
-            participant.end()
     return size, participants
 
 

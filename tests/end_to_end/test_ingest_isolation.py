@@ -124,18 +124,18 @@ def test_ids_and_order_of_chunks_do_not_depend_on_the_number_of_workers_or_their
     found = {}
     for name, variables in {
         "here": {"KB_LOADING__ISOLATED": "false"},
-        **{str(count): {"KB_LOADING__WORKERS": str(count)} for count in (1, 2, 4)},
+        **{str(count): {"KB_LOADING__WORKERS": str(count)} for count in (1, 3)},
     }.items():
         place = Place(documents, tmp_path / f"data {name}")
         for number, delay in enumerate((0.9, 0.0, 0.7, 0.0, 0.8, 0.1, 0.6, 0.0, 0.9, 0.2)):
             # The slow ones are others each time; what is read of them is the same.
-            seconds = delay * random.random()
+            seconds = delay * random.random() / 2
             place.write(f"{number}.deed", f"sleep {seconds}")
             place.write(f"{number} 文.md", a_text(["one", "二", f"の {number}"]))
         assert ingest(place, package, "--quiet", **variables).returncode == 0
         found[name] = contents(place)
     assert len(found["here"]) == 10 * (1 + 3)
-    assert found["1"] == found["2"] == found["4"] == found["here"]
+    assert found["1"] == found["3"] == found["here"]
 
 
 def test_ctrl_c_ends_the_run_and_the_file_that_hangs(place: Place, package: Path) -> None:

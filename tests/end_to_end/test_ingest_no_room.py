@@ -89,5 +89,5 @@ def _let_others_in(folder: Path) -> None:
     """Let another user reach a test's folder, which only root's tests need."""
     if os.getuid() == 0:
         for path in [folder, *folder.parents][:4]:
-            if path.stat().st_uid == 0 and path.name.startswith(("pytest-", "test_")):
+            if path.stat().st_uid == 0 and path.name.startswith(("pytest-", "popen-", "test_")):
                 path.chmod(0o711)
