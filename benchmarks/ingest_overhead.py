@@ -32,7 +32,7 @@ import chromadb
 import numpy as np
 
 import kb.ingest.apply
-import kb.ingest.run
+import kb.ingest.survey
 from benchmarks.made_markdown import made_markdown
 from kb.chunking.recursive import RecursiveChunker
 from kb.components import Chunker, Embedder, StoreRow
@@ -67,13 +67,13 @@ DEFAULT = "default"
 LEAST_IN_MODEL = 0.90
 
 STAGES: Sequence[tuple[str, Any, Sequence[str]]] = (
-    ("walk", kb.ingest.run, ("walk", "make_plan")),
+    ("walk", kb.ingest.survey, ("walk", "make_plan")),
     ("read", kb.ingest.apply, ("_file_hash",)),
     ("cut", RecursiveChunker, ("chunk",)),
     ("embed", HashingEmbedder, ("embed_documents",)),
     ("model", E5Embedder, ("embed_documents",)),
     ("ledger", Ledger, ("unknown_texts", "known_vectors", "put_vectors", "needing_upsert", "mark_dirty")),
-    ("ledger", Documents, ("replace_document",)),
+    ("ledger", Documents, ("replace_documents",)),
     ("words", Words, ("_index_words",)),
     ("store", ChromaStore, ("upsert", "delete", "count", "close")),
     ("store", CollectionStore, ("open",)),

@@ -19,7 +19,7 @@ STEPS: dict[str, tuple[str, str]] = {
     "store opened": ("kb.store.chroma:ChromaStore", "__init__"),
     "rows marked dirty": ("kb.ledger.ledger:Ledger", "mark_dirty"),
     "store upsert": ("kb.store.chroma:ChromaStore", "upsert"),
-    "ledger flip": ("kb.ledger.ledger:Ledger", "replace_document"),
+    "ledger flip": ("kb.ledger.ledger:Ledger", "replace_documents"),
     "file touched": ("kb.ledger.ledger:Ledger", "touch_source"),
     "failure recorded": ("kb.ledger.ledger:Ledger", "record_failure"),
     "document removed": ("kb.ledger.ledger:Ledger", "remove_documents"),

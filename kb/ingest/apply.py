@@ -207,15 +207,15 @@ class Applier:
         self._embedding.embed(chunk for prepared in batch.prepared for chunk in prepared.chunks)
         written = [self._without_refused(prepared) for prepared in batch.prepared]
         self._store.write(list(self._rows(written)))
-        stale: list[str] = []
         with self._ledger.transaction():
             for row in batch.touched:
                 self._ledger.touch_source(self._generation, row.document_id, size=row.size, mtime_ns=row.mtime_ns)
             for row in batch.failures:
                 self._ledger.record_failure(self._generation, row)
-            for one in written:
-                stale += self._ledger.replace_document(self._generation, one.source, one.document, one.chunks)
-                self._ledger.set_aside(self._generation, one.document.id, one.set_aside)
+            stale = self._ledger.replace_documents(
+                self._generation, ((one.source, one.document, one.chunks) for one in written)
+            )
+            self._ledger.set_aside(self._generation, {one.document.id: one.set_aside for one in written})
         self._store.discard(stale)
         self.tally.unchanged += len(batch.touched)
         self.tally.chunks_removed += len(stale)

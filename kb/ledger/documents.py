@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
@@ -104,38 +103,30 @@ class Documents(Words):
         Raises:
             LedgerError: a chunk is no span of this document, or was never marked.
         """
-        _check_spans(document, chunks)
+        return self.replace_documents(generation, [(source, document, chunks)])
+
+    def replace_documents(
+        self, generation: int, states: Iterable[tuple[SourceRow, Document, Sequence[Chunk]]]
+    ) -> list[str]:
+        """The same for several documents, all at once; `states` gives each one's source, document and chunks.
+
+        Much faster than one by one: FTS5 writes its words down at the end of each savepoint.
+        """
+        gone: list[str] = []
         with self.transaction():
-            former = self._live_chunks(generation, [document.id])
-            self._unindex_words(generation, former)
-            self._index_words(generation, chunks)
-            self._delete_chunks(generation, former)
-            self._write_source(generation, source)
-            self._write_document(generation, document)
-            hashes = [payload_hash(chunk, source.path) for chunk in chunks]
-            self._connection.executemany(
-                "INSERT INTO chunks VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                [
-                    (generation, *_chunk_row(position, chunk), payload)
-                    for position, (chunk, payload) in enumerate(zip(chunks, hashes, strict=True))
-                ],
-            )
-            self._connection.executemany(
-                "INSERT INTO chunk_texts VALUES (?, ?, ?)",
-                [(generation, chunk.id, pack(chunk.text)) for chunk in chunks],
-            )
-            marked = self._connection.executemany(
-                "UPDATE store_rows SET payload_hash = ? WHERE generation = ? AND chunk_id = ?",
-                [(payload, generation, chunk.id) for chunk, payload in zip(chunks, hashes, strict=True)],
-            ).rowcount
-            if chunks and marked != len(chunks):
-                raise LedgerError(
-                    f"{source.path}: {len(chunks) - marked} of its chunks were not marked before they were written to "
-                    "the vector store, so a crash could have lost sight of them. This is a fault of the ingest"
-                )
-            live = {chunk.id for chunk in chunks}
-            gone = [chunk_id for chunk_id in former if chunk_id not in live]
-            self._unlist(generation, gone)
+            for source, document, chunks in states:
+                _check_spans(document, chunks)
+                former = self._live_chunks(generation, [document.id])
+                self._unindex_words(generation, former)
+                self._index_words(generation, chunks)
+                self._delete_chunks(generation, former)
+                self._write_source(generation, source)
+                self._write_document(generation, document)
+                self._write_chunks(generation, source.path, chunks)
+                live = {chunk.id for chunk in chunks}
+                now_gone = [chunk_id for chunk_id in former if chunk_id not in live]
+                self._unlist(generation, now_gone)
+                gone += now_gone
         return gone
 
     def remove_documents(self, generation: int, document_ids: Sequence[str]) -> list[str]:
@@ -191,17 +182,6 @@ class Documents(Words):
             warnings=tuple(json.loads(warnings)),
         )
 
-    def page_of(self, generation: int, document_id: str, offset: int) -> int | None:
-        """The number of the page that holds the character at `offset`; None without pages."""
-        with self.snapshot():
-            rows = self._rows(
-                "SELECT pages FROM documents WHERE generation = ? AND document_id = ?", (generation, document_id)
-            )
-        pages = json.loads(rows[0][0]) if rows else []
-        # A blank page starts where the next one does; the last of them is the one with the text.
-        index = bisect_right(pages, offset, key=lambda page: page[1]) - 1
-        return int(pages[max(index, 0)][0]) if pages else None
-
     def _live_chunks(self, generation: int, document_ids: Sequence[str]) -> list[str]:
         rows = self._rows_of(
             "SELECT chunk_id FROM chunks WHERE generation = ? AND document_id IN (?)", (generation,), document_ids
@@ -224,6 +204,29 @@ class Documents(Words):
             [(DIRTY, generation, chunk_id) for chunk_id in chunk_ids],
         )
         self._changed()
+
+    def _write_chunks(self, generation: int, path: str, chunks: Sequence[Chunk]) -> None:
+        hashes = [payload_hash(chunk, path) for chunk in chunks]
+        self._connection.executemany(
+            "INSERT INTO chunks VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            [
+                (generation, *_chunk_row(position, chunk), payload)
+                for position, (chunk, payload) in enumerate(zip(chunks, hashes, strict=True))
+            ],
+        )
+        self._connection.executemany(
+            "INSERT INTO chunk_texts VALUES (?, ?, ?)",
+            [(generation, chunk.id, pack(chunk.text)) for chunk in chunks],
+        )
+        marked = self._connection.executemany(
+            "UPDATE store_rows SET payload_hash = ? WHERE generation = ? AND chunk_id = ?",
+            [(payload, generation, chunk.id) for chunk, payload in zip(chunks, hashes, strict=True)],
+        ).rowcount
+        if chunks and marked != len(chunks):
+            raise LedgerError(
+                f"{path}: {len(chunks) - marked} of its chunks were not marked before they were written to the vector "
+                "store, so a crash could have lost sight of them. This is a fault of the ingest"
+            )
 
     def _write_source(self, generation: int, source: SourceRow) -> None:
         try:

@@ -28,7 +28,7 @@ class Ledger(Runs, Documents, Upkeep, Chunks, Vectors, SetAside):
 
     The order of writes that survives a crash anywhere:
 
-        put_vectors → mark_dirty → store.upsert → replace_document → store.delete → forget_rows
+        put_vectors → mark_dirty → store.upsert → replace_documents → store.delete → forget_rows
     """
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from kb.ledger.connection import LedgerConnection
@@ -22,15 +22,20 @@ class Passage:
 class SetAside(LedgerConnection):
     """The part of the ledger that keeps what was set aside."""
 
-    def set_aside(self, generation: int, document_id: str, passages: Sequence[Passage]) -> None:
-        """Remember which passages of a document are not indexed, instead of those of its former state."""
+    def set_aside(self, generation: int, passages: Mapping[str, Sequence[Passage]]) -> None:
+        """Remember what is not indexed of documents, by their ids, instead of what was in their former states."""
         with self.transaction():
-            self._connection.execute(
-                "DELETE FROM set_aside WHERE generation = ? AND document_id = ?", (generation, document_id)
+            self._connection.executemany(
+                "DELETE FROM set_aside WHERE generation = ? AND document_id = ?",
+                [(generation, document_id) for document_id in passages],
             )
             self._connection.executemany(
                 "INSERT OR REPLACE INTO set_aside VALUES (?, ?, ?, ?, ?, ?)",
-                [(generation, document_id, p.start, p.end, p.page, p.reason) for p in passages],
+                [
+                    (generation, document_id, passage.start, passage.end, passage.page, passage.reason)
+                    for document_id, aside in passages.items()
+                    for passage in aside
+                ],
             )
 
     def set_aside_of(self, generation: int, document_id: str) -> list[Passage]:

@@ -206,7 +206,7 @@ def _put(sources: Sequence[Source], ledger: Ledger, generation: int) -> None:
                     continue
                 ledger.mark_dirty(generation, [chunk.id for chunk in source.chunks])
                 ledger.replace_document(generation, source.row, source.document, source.chunks)
-                ledger.set_aside(generation, source.row.document_id, source.set_aside)
+                ledger.set_aside(generation, {source.row.document_id: source.set_aside})
     except LedgerError as error:
         if isinstance(error.__cause__, sqlite3.IntegrityError):
             raise ExportError("two of its chunks have one id") from error

@@ -264,17 +264,6 @@ def test_a_document_comes_back_as_it_was_loaded(ledger: Ledger) -> None:
     assert ledger.document_ids(1) == {"d"}
 
 
-def test_the_page_of_an_offset_counts_blank_pages(ledger: Ledger) -> None:
-    text = "one two"
-    pages = (Page(1, 0, 3), Page(2, 4, 4), Page(3, 4, 7), Page(4, 7, 7))
-    source = SourceRow("d", "d.pdf", 1, 1, "h", "indexed")
-    ledger.replace_document(1, source, Document("d", "d.pdf", text, "", "pdf", pages=pages), [])
-    put(ledger, "plain", ["x"])
-    assert [ledger.page_of(1, "d", offset) for offset in (0, 2, 3, 4, 6)] == [1, 1, 1, 3, 3]
-    assert ledger.page_of(1, "plain", 0) is None
-    assert ledger.page_of(1, "never", 0) is None
-
-
 def test_a_document_that_shrinks_from_10_chunks_to_4_keeps_exactly_4(ledger: Ledger) -> None:
     put(ledger, "a", [f"w{i}" for i in range(10)])
     assert sorted(put(ledger, "a", ["w0", "w2", "new", "w4"])) == ["a/w1", "a/w3", *(f"a/w{i}" for i in range(5, 10))]
