@@ -34,6 +34,8 @@ class PaidEmbedding:
         self._requests_before = embedder.requests if isinstance(embedder, CountsRequests) else 0
         self.texts = 0
         self.tokens = 0
+        self._fresh: dict[str, FloatArray] = {}
+        """What the last call of `embed` has paid for, so that it need not be read back."""
         self.refused: dict[str, str] = {}
         """Texts that the service refused for good, by hash, with what it said."""
 
@@ -53,6 +55,7 @@ class PaidEmbedding:
         Raises:
             ServiceError: the service failed; what was embedded by then is kept.
         """
+        self._fresh.clear()
         self._pay(chunk.embedded_text for chunk in chunks)
 
     def of_texts(self, texts: Sequence[str]) -> FloatArray:
@@ -68,6 +71,7 @@ class PaidEmbedding:
         self._pay(texts)
         keys = [text_hash(text) for text in texts]
         known = self.vectors(keys)
+        self._fresh.clear()
         rows = np.zeros((len(keys), self._embedder.dimension), np.float32)
         for row, key in zip(rows, keys, strict=True):
             if key in known:
@@ -76,7 +80,9 @@ class PaidEmbedding:
 
     def vectors(self, text_hashes: Sequence[str]) -> dict[str, FloatArray]:
         """The vectors of texts that were embedded, by their hashes."""
-        return self._ledger.known_vectors(self._embedder.fingerprint, text_hashes)
+        kept = [key for key in text_hashes if key not in self._fresh]
+        found = self._ledger.known_vectors(self._embedder.fingerprint, kept) if kept else {}
+        return found | {key: self._fresh[key] for key in text_hashes if key in self._fresh}
 
     def _pay(self, texts: Iterable[str]) -> None:
         by_hash = {text_hash(text): text for text in texts}
@@ -111,6 +117,7 @@ class PaidEmbedding:
 
     def _keep(self, keys: Sequence[str], vectors: FloatArray, tokens: int) -> None:
         self._ledger.put_vectors(self._embedder.fingerprint, zip(keys, vectors, strict=True))
+        self._fresh.update(zip(keys, vectors, strict=True))
         self.texts += len(keys)
         self.tokens += tokens
         self._on_embedded(len(keys))
