@@ -217,11 +217,6 @@ class Selection:
         """Whether `--only` covers a path, and so what becomes of it is this run's business."""
         return self._only is None or self._only.covers(path, is_folder=is_folder)
 
-    @property
-    def is_partial(self) -> bool:
-        """Whether a run looks at some files only."""
-        return self._only is not None
-
     def reads(self, file: str) -> bool:
         """Whether the patterns let a file be read in a run that looks at all, also where no folder was entered yet."""
         above = list(_above(file))[::-1]

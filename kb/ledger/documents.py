@@ -110,7 +110,7 @@ class Documents(Words):
     ) -> list[str]:
         """The same for several documents, all at once; `states` gives each one's source, document and chunks.
 
-        Much faster than one by one: FTS5 writes its words down at the end of each savepoint.
+        FTS5 writes its words down at the end of each savepoint: here that is once, not for each document.
         """
         gone: list[str] = []
         with self.transaction():

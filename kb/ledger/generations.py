@@ -47,6 +47,8 @@ class Counts:
     """All vectors paid for with the generation's embedder, also those of texts no longer in use."""
     store_rows: int
     """Rows that the vector store has when nothing was interrupted; at other times it may have fewer."""
+    sources: int
+    """Documents, and files that could not be read."""
 
 
 class Generations(LedgerConnection):
@@ -144,16 +146,16 @@ class Generations(LedgerConnection):
     def counts(self, generation: int) -> Counts:
         """Count what a generation holds."""
         with self.snapshot():
-            (documents,), (chunks,), (store_rows,) = (
+            (documents,), (chunks,), (store_rows,), (sources,) = (
                 self._rows(f"SELECT COUNT(*) FROM {table} WHERE generation = ?", (generation,))[0]
-                for table in ("documents", "chunks", "store_rows")
+                for table in ("documents", "chunks", "store_rows", "sources")
             )
             ((vectors,),) = self._rows(
                 "SELECT COUNT(*) FROM vectors "
                 "WHERE fingerprint = (SELECT fingerprint FROM generations WHERE number = ?)",
                 (generation,),
             )
-        return Counts(documents, chunks, vectors, store_rows)
+        return Counts(documents, chunks, vectors, store_rows, sources)
 
     def _drop(self, number: int) -> None:
         self._connection.execute(

@@ -59,7 +59,7 @@ def export(store: CollectionStore, file: Path, *, overwrite: bool = False) -> Ex
             root=None if root is None else str(root),
             embedder=generation.fingerprint,
             dimension=generation.dimension,
-            sources=sum(1 for _ in ledger.walk_sources(generation.number)),
+            sources=counts.sources,
             chunks=counts.chunks,
             vectors=ledger.count_used_vectors(generation.number),
         )

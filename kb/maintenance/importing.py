@@ -154,11 +154,11 @@ def _take_over(
             hashes_of_some = [text_hash(chunk.embedded_text) for source in some for chunk in source.chunks]
             without_vector += len(ledger.unknown_texts(manifest.embedder, hashes_of_some))
             sources, chunks = sources + len(some), chunks + len(hashes_of_some)
-    counted = ledger.counts(generation.number).chunks, sum(1 for _ in ledger.walk_sources(generation.number))
-    if (chunks, sources) != counted or (chunks, sources) != (manifest.chunks, manifest.sources):
+    counts = ledger.counts(generation.number)
+    if (chunks, sources) != (counts.chunks, counts.sources) or (chunks, sources) != (manifest.chunks, manifest.sources):
         raise ExportError(
-            f"it says that it holds {manifest.sources:,} documents and {manifest.chunks:,} chunks, but {counted[1]:,} "
-            f"and {counted[0]:,} different ones were read"
+            f"it says that it holds {manifest.sources:,} documents and {manifest.chunks:,} chunks, but "
+            f"{counts.sources:,} and {counts.chunks:,} different ones were read"
         )
     return without_vector
 
@@ -203,10 +203,11 @@ def _put(sources: Sequence[Source], ledger: Ledger, generation: int) -> None:
             for source in sources:
                 if source.document is None:
                     ledger.record_failure(generation, source.row)
-                    continue
-                ledger.mark_dirty(generation, [chunk.id for chunk in source.chunks])
-                ledger.replace_document(generation, source.row, source.document, source.chunks)
-                ledger.set_aside(generation, {source.row.document_id: source.set_aside})
+            read = [(s.row, s.document, s.chunks) for s in sources if s.document is not None]
+            ledger.mark_dirty(generation, [chunk.id for _, _, chunks in read for chunk in chunks])
+            ledger.replace_documents(generation, read)
+            aside = {s.row.document_id: s.set_aside for s in sources if s.document is not None}
+            ledger.set_aside(generation, aside)
     except LedgerError as error:
         if isinstance(error.__cause__, sqlite3.IntegrityError):
             raise ExportError("two of its chunks have one id") from error

@@ -7,8 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,17 +20,9 @@ from kb.maintenance.status import Status
 from tests.commands import ROOT, run
 from tests.end_to_end._bases import NUMBERS, UNREADABLE, CountingEmbedder, Place, a_text
 from tests.end_to_end.test_ingest_interrupted import interrupted_at
+from tests.lock_holder import another_process_holding
 
 STATUS = "pipelines.status"
-
-HOLD = """
-import sys
-from pathlib import Path
-from kb.ingest.lock import write_lock
-with write_lock(Path(sys.argv[1])):
-    print("held", flush=True)
-    sys.stdin.read()
-"""
 
 
 def a_collection(tmp_path: Path, embedder: CountingEmbedder | None = None) -> Place:
@@ -53,23 +43,9 @@ def prune(place: Place) -> Pruned | None:
         return base.upkeep.prune()
 
 
-@contextmanager
-def another_process_writing(folder: Path) -> Iterator[subprocess.Popen[str]]:
-    process = subprocess.Popen(
-        [sys.executable, "-c", HOLD, str(folder)], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
-    with process:
-        try:
-            assert process.stdout is not None
-            assert process.stdout.readline() == "held\n"
-            yield process
-        finally:
-            process.kill()
-
-
 def kill_an_ingest(place: Place) -> int:
     """Leave the lock as an ingest leaves it that is killed; gives the process."""
-    with another_process_writing(place.folder) as process:
+    with another_process_holding(place.folder) as process:
         process.send_signal(signal.SIGKILL)
         process.wait(timeout=10)
         return process.pid
@@ -174,7 +150,7 @@ def test_the_last_run_is_kept_with_its_counts_however_it_ended(tmp_path: Path) -
 
 def test_who_writes_is_shown_and_is_not_disturbed(tmp_path: Path) -> None:
     place = a_collection(tmp_path)
-    with another_process_writing(place.folder) as process:
+    with another_process_holding(place.folder) as process:
         for _ in range(3):
             lock = status_of(place).lock
             assert (lock.held, lock.work) == (True, "ingest")

@@ -2,43 +2,15 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from kb.errors import LockedError
 from kb.ingest.lock import write_lock
-
-ROOT = Path(__file__).parent.parent.parent
-
-HOLD = """
-import sys, time
-from pathlib import Path
-from kb.ingest.lock import write_lock
-with write_lock(Path(sys.argv[1])):
-    print("held", flush=True)
-    sys.stdin.read()
-"""
-
-
-@contextmanager
-def another_process_holding(folder: Path) -> Iterator[subprocess.Popen[str]]:
-    process = subprocess.Popen(
-        [sys.executable, "-c", HOLD, str(folder)], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
-    with process:
-        try:
-            assert process.stdout is not None
-            assert process.stdout.readline() == "held\n"
-            yield process
-        finally:
-            process.kill()
+from tests.lock_holder import another_process_holding
 
 
 def test_a_second_process_is_told_at_once_who_holds_the_lock(tmp_path: Path) -> None:
