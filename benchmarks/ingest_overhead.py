@@ -3,7 +3,8 @@
 The rows of some thousand made documents go into Chroma three times, part by part in turn, as a
 machine's speed changes from one minute to the next:
 
-- bare: `collection.add` of finished ids, vectors, texts and metadata, as a script would have it;
+- bare: `collection.add` of finished ids, vectors, texts and metadata, by a script that opens Chroma for each part,
+  as an ingest does;
 - prepared: an ingest that is handed its documents, chunks and vectors: store and ledger are left;
 - files: an ingest from Markdown files with the `hashing` embedder and worker processes, as shipped otherwise.
 
@@ -188,16 +189,13 @@ class Contest:
             store=CollectionStore(settings, origins),
             limits=settings.ingest,
         )
-        self._client: Any = chromadb.PersistentClient(str(folder / "bare"))
-        space: Any = {"hnsw": {"space": "cosine"}}
-        self._bare = self._client.create_collection("bare", configuration=space, embedding_function=None)
+        self._bare = folder / "bare"
         self._number = 0
         self._rows: list[StoreRow] = []
         self.stages = {way: Stages() for way in (PREPARED, FILES)}
 
     def close(self) -> None:
         """Release files."""
-        self._client.close()
         self._base.close()
 
     def make_part(self, chunks: int) -> tuple[int, int]:
@@ -224,14 +222,18 @@ class Contest:
             raise SystemExit(f"{way}: {report}")
 
     def _add(self) -> None:
+        client: Any = chromadb.PersistentClient(str(self._bare))
+        space: Any = {"hnsw": {"space": "cosine"}}
+        collection = client.get_or_create_collection("bare", configuration=space, embedding_function=None)
         for start in range(0, len(self._rows), BARE_BATCH):
             batch = self._rows[start : start + BARE_BATCH]
-            self._bare.add(
+            collection.add(
                 ids=[row.chunk.id for row in batch],
                 embeddings=np.stack([row.vector for row in batch]),
                 documents=[row.chunk.text for row in batch],
                 metadatas=[{key: value for key, value in payload(row).items() if value is not None} for row in batch],
             )
+        client.close()
 
 
 def with_the_default(folder: Path, chunks: int) -> tuple[int, float, dict[str, float]]:
@@ -256,7 +258,7 @@ def show(way: str, chunks: int, seconds: float, stages: dict[str, float], share:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--chunks", type=int, default=50_000, help="%(default)s")
-    parser.add_argument("--default-chunks", type=int, default=1_000, help="with the embedded default; %(default)s")
+    parser.add_argument("--default-chunks", type=int, default=3_000, help="with the embedded default; %(default)s")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     options = parser.parse_args()
     seconds: dict[str, float] = defaultdict(float)

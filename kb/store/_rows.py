@@ -60,16 +60,22 @@ def row_matrix(rows: Sequence[StoreRow], place: StorePlace) -> FloatArray:
     Raises:
         StoreError: a vector has another dimension, or is not finite.
     """
-    for row in rows:
-        if row.vector.shape != (place.dimension,) or not np.isfinite(row.vector).all():
-            raise StoreError(
-                f"chunk {row.chunk.id} of {row.source}: its vector is not {place.dimension} finite numbers "
-                f"(shape {row.vector.shape}); nothing of this batch was stored"
-            )
     matrix = np.empty((len(rows), place.dimension), dtype=np.float32)
     for index, row in enumerate(rows):
+        if row.vector.shape != (place.dimension,):
+            raise _no_vector(row, place)
         matrix[index] = row.vector
+    finite = np.isfinite(matrix).all(axis=1)
+    if not finite.all():
+        raise _no_vector(rows[int(np.argmin(finite))], place)
     return matrix
+
+
+def _no_vector(row: StoreRow, place: StorePlace) -> StoreError:
+    return StoreError(
+        f"chunk {row.chunk.id} of {row.source}: its vector is not {place.dimension} finite numbers "
+        f"(shape {row.vector.shape}); nothing of this batch was stored"
+    )
 
 
 def query_matrix(vectors: FloatArray, place: StorePlace) -> FloatArray:

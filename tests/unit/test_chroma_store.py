@@ -270,6 +270,10 @@ def test_a_chroma_that_takes_166_records_a_call_is_never_given_more(
     given: list[int] = []
 
     class Collection(chromadb.Collection):
+        def add(self, ids: Any, *arguments: Any, **options: Any) -> None:
+            given.append(len(ids))
+            super().add(ids, *arguments, **options)
+
         def upsert(self, ids: Any, *arguments: Any, **options: Any) -> None:
             given.append(len(ids))
             super().upsert(ids, *arguments, **options)
@@ -281,11 +285,12 @@ def test_a_chroma_that_takes_166_records_a_call_is_never_given_more(
     monkeypatch.setattr(chromadb.api.client.Client, "get_max_batch_size", lambda client: 166)
     monkeypatch.setattr(chromadb.api.client, "Collection", Collection)
     with closing(open_store(place)) as store:
-        store.upsert([row(f"c{number}", number % DIMENSION) for number in range(400)])
+        for vector in (0, 1):  # all are new, then all are there
+            store.upsert([row(f"c{number}", (number + vector) % DIMENSION) for number in range(400)])
         assert store.count() == 400
         store.delete([f"c{number}" for number in range(40, 400)])
         assert sorted(store.chunk_ids()) == sorted(f"c{number}" for number in range(40))
-    assert len(given) == 3 + 3
+    assert len(given) == 3 + 3 + 3
     assert max(given) == 166
 
 
