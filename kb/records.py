@@ -25,6 +25,9 @@ Scalar: TypeAlias = str | int | float | bool
 BlockKind: TypeAlias = Literal["table", "code", "list", "math"]
 Scorer: TypeAlias = Literal["dense", "keyword", "fused", "maxsim", "endpoint", "judge"]
 
+DOCUMENT_DIGITS = 8
+"""So many digits at the beginning of a chunk's id are those of its document; the rest is a hash of its own."""
+
 
 @dataclass(frozen=True, slots=True)
 class Page:

@@ -18,7 +18,7 @@ from kb.words import script, terms
 
 if TYPE_CHECKING:
     from kb.components import Embedder, FloatArray, Reranker, Store
-    from kb.ledger.chunks import LiveChunk
+    from kb.ledger.hashes import HashedChunk
     from kb.ledger.ledger import Ledger
     from kb.settings import KeywordSection, RetrievalSection
 
@@ -140,7 +140,7 @@ class Retriever:
 
     def _live(
         self, vector: FloatArray, nearest: Ranking, others: Sequence[str], wanted: int
-    ) -> tuple[dict[str, LiveChunk], Ranking]:
+    ) -> tuple[dict[str, HashedChunk], Ranking]:
         """What the ledger lists of all that was found, and the `wanted` nearest of it.
 
         Stale rows in the store may push live ones out of the list; then more are fetched.
@@ -156,7 +156,7 @@ class Retriever:
             (nearest,) = self.store.search(vector[None], limit)
 
     def _similarities(
-        self, vector: FloatArray, dense: Ranking, others: Sequence[str], live: Mapping[str, LiveChunk]
+        self, vector: FloatArray, dense: Ranking, others: Sequence[str], live: Mapping[str, HashedChunk]
     ) -> dict[str, float]:
         """The cosine of every candidate; of those that were found otherwise, by the vector in the ledger."""
         similarity = dict(dense)

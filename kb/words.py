@@ -108,6 +108,7 @@ _SCRIPTS = (
 _KANA_LETTER = re.compile(r"[\u3041-\u30ff]")
 _LETTERS = re.compile(r"[^\W\d_]+")
 _SCRIPT_SAMPLE = 1000
+_NO_LETTERS = bytes(code for code in range(128) if not chr(code).isalpha())
 # A Han or kana character says as much as two or three letters, and code or names stand in Latin letters.
 _CJK_SHARE = 0.2
 _KANA_SHARE = 0.1
@@ -119,8 +120,9 @@ def script(text: str) -> str:
     Decided by the letters at its beginning; a text without letters is `latin`.
     """
     sample = text[:_SCRIPT_SAMPLE]
-    if sample.isascii():
-        return "latin"
+    ascii_only = sample.encode("ascii", "ignore")
+    if len(sample) - len(ascii_only) < _CJK_SHARE * len(ascii_only.translate(None, _NO_LETTERS)):
+        return "latin"  # so few other characters decide nothing, whatever they are
     letters = "".join(_LETTERS.findall(sample))
     cjk = sum(map(len, _CJK_RUN.findall(letters)))
     if letters and cjk >= _CJK_SHARE * len(letters):

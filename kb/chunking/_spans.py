@@ -13,7 +13,7 @@ from kb.abilities import CountsTokens, CountsWords, NamesVocabulary
 from kb.chunking._counting import CountWords
 from kb.components import Parts
 from kb.errors import ConfigError
-from kb.records import Block, Chunk, Document, Heading
+from kb.records import DOCUMENT_DIGITS, Block, Chunk, Document, Heading
 
 Span: TypeAlias = tuple[int, int]
 
@@ -25,6 +25,7 @@ _JOINT = "\n\n"
 _JOINT_TOKENS = 8
 # A header must leave so much to the text behind it, which is what counts.
 _LEAST_TEXT_TOKENS = 16
+_ID_DIGITS = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,9 +122,12 @@ def build_chunks(document: Document, spans: Iterable[Span], limits: Budget) -> t
 def chunk_id(document_id: str, text: str, occurrence: int) -> str:
     """Name a chunk by its document, its text and how often that text came before in the document.
 
-    An edit elsewhere in the document, or a move within it, leaves the id alone.
+    An edit elsewhere in the document, or a move within it, leaves the id alone. The ids of one document begin alike
+    and so lie together in every index: writing a document touches a few of an index's pages, not one for each chunk.
     """
-    return hashlib.sha256(f"{document_id}\0{occurrence}\0{text}".encode()).hexdigest()[:32]
+    document = hashlib.sha256(document_id.encode()).hexdigest()[:DOCUMENT_DIGITS]
+    own = hashlib.sha256(f"{document_id}\0{occurrence}\0{text}".encode()).hexdigest()
+    return document + own[: _ID_DIGITS - DOCUMENT_DIGITS]
 
 
 def trim(text: str, start: int, end: int) -> Span:

@@ -18,7 +18,7 @@ from kb.components import StoreRow
 from kb.errors import LoadError
 from kb.ingest.report import Problem
 from kb.ledger.documents import SourceRow
-from kb.ledger.hashes import text_hash
+from kb.ledger.hashes import HashedChunk, hashed
 from kb.ledger.set_aside import Passage
 from kb.logs import event
 
@@ -67,7 +67,7 @@ class _Prepared:
 
     source: SourceRow
     document: Document
-    chunks: tuple[Chunk, ...]
+    chunks: tuple[HashedChunk, ...]
     notes: tuple[str, ...] = ()
     """What the chunker had to do otherwise than its options say, for the report."""
     set_aside: tuple[Passage, ...] = ()
@@ -182,9 +182,12 @@ class Applier:
 
     def _cut(self, row: SourceRow, document: Document) -> _Prepared:
         chunker = self._job.chunker
+        notes: tuple[str, ...] = ()
         if isinstance(chunker, NotesCuts):
-            return _Prepared(row, document, *chunker.chunk_with_notes(document))
-        return _Prepared(row, document, chunker.chunk(document))
+            chunks, notes = chunker.chunk_with_notes(document)
+        else:
+            chunks = chunker.chunk(document)
+        return _Prepared(row, document, tuple(hashed(chunk, row.path) for chunk in chunks), notes)
 
     def _take(self, prepared: _Prepared) -> None:
         self._batch.prepared.append(prepared)
@@ -206,7 +209,7 @@ class Applier:
         self._progress.begun(batch.files, sum(len(prepared.chunks) for prepared in batch.prepared))
         self._embedding.embed(chunk for prepared in batch.prepared for chunk in prepared.chunks)
         written = [self._without_refused(prepared) for prepared in batch.prepared]
-        self._store.write(list(self._rows(written)))
+        self._store.write(self._rows(written))
         with self._ledger.transaction():
             for row in batch.touched:
                 self._ledger.touch_source(self._generation, row.document_id, size=row.size, mtime_ns=row.mtime_ns)
@@ -225,26 +228,20 @@ class Applier:
             event("file", path=row.path, outcome="unchanged")
         self._progress.done(batch.files)
 
-    def _rows(self, written: Sequence[_Prepared]) -> Iterator[StoreRow]:
+    def _rows(self, written: Sequence[_Prepared]) -> list[StoreRow]:
         """Store rows for chunks that the store lacks or holds otherwise."""
-        for one in written:
-            chunks = self._ledger.needing_upsert(self._generation, one.source.path, one.chunks)
-            keys = [text_hash(chunk.embedded_text) for chunk in chunks]
-            vectors = self._embedding.vectors(keys)
-            for chunk, key in zip(chunks, keys, strict=True):
-                yield StoreRow(chunk, one.source.path, vectors[key])
+        wanted = self._ledger.needing_upsert(self._generation, [one for prepared in written for one in prepared.chunks])
+        vectors = self._embedding.vectors([one.text_hash for one in wanted])
+        return [StoreRow(one.chunk, one.source, vectors[one.text_hash]) for one in wanted]
 
     def _without_refused(self, prepared: _Prepared) -> _Prepared:
         """A document without the chunks that the embedding service refused; it counts as failed."""
         refused = self._embedding.refused
-        if not refused:
-            return prepared
-        keys = [text_hash(chunk.embedded_text) for chunk in prepared.chunks]
-        parts = [(chunk, refused[key]) for chunk, key in zip(prepared.chunks, keys, strict=True) if key in refused]
+        parts = [(one.chunk, refused[one.text_hash]) for one in prepared.chunks if one.text_hash in refused]
         if not parts:
             return prepared
         reason = "; ".join(f"{_place(chunk)} is left out, the rest is indexed: {said}" for chunk, said in parts)
-        kept = tuple(chunk for chunk, key in zip(prepared.chunks, keys, strict=True) if key not in refused)
+        kept = tuple(one for one in prepared.chunks if one.text_hash not in refused)
         set_aside = tuple(Passage(chunk.start, chunk.end, chunk.page, said) for chunk, said in parts)
         source = replace(prepared.source, status="failed", reason=reason)
         return replace(prepared, source=source, chunks=kept, set_aside=set_aside)

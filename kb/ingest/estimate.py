@@ -7,7 +7,7 @@ were paid for. Nothing is embedded, and nothing is written.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,7 +21,6 @@ from kb.ingest.report import IngestReport, Outcome, Problem, make_report
 from kb.ingest.survey import Survey, plan_for, survey
 from kb.ingest.synced_store import SyncedStore
 from kb.ledger.generations import Generation
-from kb.ledger.hashes import text_hash
 from kb.ledger.ledger import EmptyLedger, Ledger
 
 if TYPE_CHECKING:
@@ -165,8 +164,7 @@ class _CountedEmbedding(PaidEmbedding):
         self.guessed = self.guessed or self.texts > before
         return found
 
-    def _pay(self, texts: Iterable[str]) -> None:
-        by_hash = {text_hash(text): text for text in texts}
+    def _pay(self, by_hash: Mapping[str, str]) -> None:
         # A ledger of nothing: the fingerprint, for which a service may have to be asked, is not needed.
         nothing = isinstance(self._ledger, EmptyLedger)
         unpaid = by_hash if nothing else self._ledger.unknown_texts(self._embedder.fingerprint, list(by_hash))
@@ -204,7 +202,7 @@ class _Rehearsal(Applier):
         self._embedding.embed(chunk for prepared in batch.prepared for chunk in prepared.chunks)
         for one in batch.prepared:
             former = set(self._ledger.chunk_ids(self._generation, [one.source.document_id]))
-            now = {chunk.id for chunk in one.chunks}
+            now = {hashed.chunk.id for hashed in one.chunks}
             self.tally.chunks_removed += len(former - now)
             self.more_chunks += len(now) - len(former)
             self._count(one.source, one.notes)

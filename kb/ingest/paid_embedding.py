@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, TypeVar
 
 from kb.abilities import CountsRequests, CountsTokens, EmbedsInParts
 from kb.errors import RefusedError
-from kb.ledger.hashes import text_hash
+from kb.ledger.hashes import HashedChunk, text_hash
 
 if TYPE_CHECKING:
     from kb.components import Embedder, FloatArray
     from kb.ledger.ledger import Ledger
-    from kb.records import Chunk
 
 _Item = TypeVar("_Item")
 
@@ -46,7 +45,7 @@ class PaidEmbedding:
             return self._embedder.requests - self._requests_before
         return self._calls
 
-    def embed(self, chunks: Iterable[Chunk]) -> None:
+    def embed(self, chunks: Iterable[HashedChunk]) -> None:
         """See to it that the ledger holds the vector of every chunk whose text is not `refused`.
 
         What a request (or a slice of `batch_texts`) gives is kept as soon as it is there, so an interruption costs
@@ -56,7 +55,7 @@ class PaidEmbedding:
             ServiceError: the service failed; what was embedded by then is kept.
         """
         self._fresh.clear()
-        self._pay(chunk.embedded_text for chunk in chunks)
+        self._pay({one.text_hash: one.chunk.embedded_text for one in chunks})
 
     def of_texts(self, texts: Sequence[str]) -> FloatArray:
         """Embed what a chunker compares: float32, shape (len(texts), dimension).
@@ -68,8 +67,8 @@ class PaidEmbedding:
         """
         import numpy as np
 
-        self._pay(texts)
         keys = [text_hash(text) for text in texts]
+        self._pay(dict(zip(keys, texts, strict=True)))
         known = self.vectors(keys)
         self._fresh.clear()
         rows = np.zeros((len(keys), self._embedder.dimension), np.float32)
@@ -84,8 +83,7 @@ class PaidEmbedding:
         found = self._ledger.known_vectors(self._embedder.fingerprint, kept) if kept else {}
         return found | {key: self._fresh[key] for key in text_hashes if key in self._fresh}
 
-    def _pay(self, texts: Iterable[str]) -> None:
-        by_hash = {text_hash(text): text for text in texts}
+    def _pay(self, by_hash: Mapping[str, str]) -> None:
         unknown = self._ledger.unknown_texts(self._embedder.fingerprint, list(by_hash))
         wanted = {key: by_hash[key] for key in unknown if key not in self.refused}
         if isinstance(self._embedder, EmbedsInParts):

@@ -113,7 +113,7 @@ class SyncedStore:
     def _put_back(self, store: Store) -> None:
         """Upsert live chunks that the store lacks, or may hold otherwise than the ledger."""
         for batch in batches(self._ledger.unsynced_chunks(self._generation), self._page):
-            self._embedding.embed(live.chunk for live in batch)
+            self._embedding.embed(batch)
             vectors = self._embedding.vectors([live.text_hash for live in batch])
             self._ledger.mark_dirty(self._generation, [live.chunk.id for live in batch])
             store.upsert([StoreRow(live.chunk, live.source, vectors[live.text_hash]) for live in batch])

@@ -11,28 +11,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from kb.ledger.connection import LedgerConnection, pages
-from kb.ledger.hashes import DIRTY, payload_hash
+from kb.ledger.hashes import DIRTY, HashedChunk
 from kb.ledger.schema import unpack
 from kb.records import Chunk
 
 _READ_AHEAD = 256
 """Chunks that are read at once when all are walked through: a few hundred kilobytes of text."""
-
-
-@dataclass(frozen=True, slots=True)
-class LiveChunk:
-    """A live chunk with what is needed to write it to the vector store."""
-
-    chunk: Chunk
-    source: str
-    text_hash: str
-    """The key of its vector."""
-    payload_hash: str
-    """What its store row will say once it is in the store."""
 
 
 class Chunks(LedgerConnection):
@@ -43,7 +30,7 @@ class Chunks(LedgerConnection):
         found = self.live_chunks(generation, chunk_ids)
         return {chunk_id: (live.chunk, live.source) for chunk_id, live in found.items()}
 
-    def live_chunks(self, generation: int, chunk_ids: Sequence[str]) -> dict[str, LiveChunk]:
+    def live_chunks(self, generation: int, chunk_ids: Sequence[str]) -> dict[str, HashedChunk]:
         """The same with hashes."""
         with self.snapshot():
             rows = self._rows_of(
@@ -67,7 +54,7 @@ class Chunks(LedgerConnection):
         with self.snapshot():
             return bool(self._rows("SELECT 1 FROM chunks WHERE generation = ? LIMIT 1", (generation,)))
 
-    def all_chunks(self, generation: int) -> Iterator[LiveChunk]:
+    def all_chunks(self, generation: int) -> Iterator[HashedChunk]:
         """Every live chunk, document by document in reading order, read ahead in pages.
 
         The ledger may change meanwhile: a chunk that has gone by then is left out.
@@ -78,7 +65,7 @@ class Chunks(LedgerConnection):
             )
         return self._walk(generation, [row[0] for row in ids])
 
-    def unsynced_chunks(self, generation: int) -> Iterator[LiveChunk]:
+    def unsynced_chunks(self, generation: int) -> Iterator[HashedChunk]:
         """Live chunks that the vector store lacks or may hold with another payload, as `all_chunks`."""
         with self.snapshot():
             ids = self._rows(
@@ -102,16 +89,16 @@ class Chunks(LedgerConnection):
             ((live,),) = self._rows("SELECT COUNT(*) FROM chunks WHERE generation = ?", (generation,))
         return not dirty and rows == live
 
-    def needing_upsert(self, generation: int, source: str, chunks: Sequence[Chunk]) -> list[Chunk]:
+    def needing_upsert(self, generation: int, chunks: Sequence[HashedChunk]) -> list[HashedChunk]:
         """Those of the chunks that the store does not hold exactly as they are here."""
         with self.snapshot():
             rows = self._rows_of(
                 "SELECT chunk_id, payload_hash FROM store_rows WHERE generation = ? AND chunk_id IN (?)",
                 (generation,),
-                [chunk.id for chunk in chunks],
+                [one.chunk.id for one in chunks],
             )
         stored = dict(rows)
-        return [chunk for chunk in chunks if stored.get(chunk.id) != payload_hash(chunk, source)]
+        return [one for one in chunks if stored.get(one.chunk.id) != one.payload_hash]
 
     def mark_dirty(self, generation: int, chunk_ids: Sequence[str]) -> None:
         """Say that these rows are about to be written to the store; call it before every upsert."""
@@ -167,13 +154,13 @@ class Chunks(LedgerConnection):
             [(generation, chunk_id, payload) for chunk_id, payload in payloads.items()],
         )
 
-    def _walk(self, generation: int, chunk_ids: Sequence[str]) -> Iterator[LiveChunk]:
+    def _walk(self, generation: int, chunk_ids: Sequence[str]) -> Iterator[HashedChunk]:
         for page in pages(chunk_ids, _READ_AHEAD):
             found = self.live_chunks(generation, page)
             yield from (found[chunk_id] for chunk_id in page if chunk_id in found)
 
 
-def _live_chunk(row: Sequence[Any]) -> LiveChunk:
+def _live_chunk(row: Sequence[Any]) -> HashedChunk:
     chunk_id, document_id, start, end, page, heading_path, header, source, text_key, payload, text = row
     chunk = Chunk(
         id=chunk_id,
@@ -185,4 +172,4 @@ def _live_chunk(row: Sequence[Any]) -> LiveChunk:
         heading_path=tuple(json.loads(heading_path)),
         header=header,
     )
-    return LiveChunk(chunk, source, text_key, payload)
+    return HashedChunk(chunk, source, text_key, payload)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from kb.errors import LedgerError
-from kb.ledger.hashes import DIRTY, payload_hash, text_hash
+from kb.ledger.hashes import DIRTY, HashedChunk
 from kb.ledger.schema import pack, unpack
 from kb.ledger.words import Words
 from kb.records import Chunk, Document, Heading, Page
@@ -90,31 +90,28 @@ class Documents(Words):
             if not touched:
                 raise LedgerError(f"{document_id} is not a source of generation {generation} in {self._file}")
 
-    def replace_document(
-        self, generation: int, source: SourceRow, document: Document, chunks: Sequence[Chunk]
+    def replace_documents(
+        self, generation: int, states: Iterable[tuple[SourceRow, Document, Sequence[HashedChunk]]]
     ) -> list[str]:
-        """Flip a document to its new state: source, text, chunks and store rows, all at once.
+        """Flip documents to their new states: sources, texts, chunks and store rows, all at once.
 
-        By now the vector store must hold every chunk as it is here (see `needing_upsert` and `mark_dirty`).
+        By now the vector store must hold every chunk as it is here (see `needing_upsert` and `mark_dirty`). FTS5
+        writes its words down at the end of each savepoint: here that is once, not for each document.
+
+        Args:
+            generation: Where they are found.
+            states: Each one's source, document and chunks.
 
         Returns:
             The ids of chunks that are live no longer: to be deleted from the store, then forgotten.
 
         Raises:
-            LedgerError: a chunk is no span of this document, or was never marked.
-        """
-        return self.replace_documents(generation, [(source, document, chunks)])
-
-    def replace_documents(
-        self, generation: int, states: Iterable[tuple[SourceRow, Document, Sequence[Chunk]]]
-    ) -> list[str]:
-        """The same for several documents, all at once; `states` gives each one's source, document and chunks.
-
-        FTS5 writes its words down at the end of each savepoint: here that is once, not for each document.
+            LedgerError: a chunk is no span of its document, or was never marked.
         """
         gone: list[str] = []
         with self.transaction():
-            for source, document, chunks in states:
+            for source, document, hashed_chunks in states:
+                chunks = [one.chunk for one in hashed_chunks]
                 _check_spans(document, chunks)
                 former = self._live_chunks(generation, [document.id])
                 self._unindex_words(generation, former)
@@ -122,7 +119,7 @@ class Documents(Words):
                 self._delete_chunks(generation, former)
                 self._write_source(generation, source)
                 self._write_document(generation, document)
-                self._write_chunks(generation, source.path, chunks)
+                self._write_chunks(generation, hashed_chunks)
                 live = {chunk.id for chunk in chunks}
                 now_gone = [chunk_id for chunk_id in former if chunk_id not in live]
                 self._unlist(generation, now_gone)
@@ -205,27 +202,23 @@ class Documents(Words):
         )
         self._changed()
 
-    def _write_chunks(self, generation: int, path: str, chunks: Sequence[Chunk]) -> None:
-        hashes = [payload_hash(chunk, path) for chunk in chunks]
+    def _write_chunks(self, generation: int, chunks: Sequence[HashedChunk]) -> None:
         self._connection.executemany(
             "INSERT INTO chunks VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            [
-                (generation, *_chunk_row(position, chunk), payload)
-                for position, (chunk, payload) in enumerate(zip(chunks, hashes, strict=True))
-            ],
+            [(generation, *_chunk_row(position, one)) for position, one in enumerate(chunks)],
         )
         self._connection.executemany(
             "INSERT INTO chunk_texts VALUES (?, ?, ?)",
-            [(generation, chunk.id, pack(chunk.text)) for chunk in chunks],
+            [(generation, one.chunk.id, pack(one.chunk.text)) for one in chunks],
         )
         marked = self._connection.executemany(
             "UPDATE store_rows SET payload_hash = ? WHERE generation = ? AND chunk_id = ?",
-            [(payload, generation, chunk.id) for chunk, payload in zip(chunks, hashes, strict=True)],
+            [(one.payload_hash, generation, one.chunk.id) for one in chunks],
         ).rowcount
         if chunks and marked != len(chunks):
             raise LedgerError(
-                f"{path}: {len(chunks) - marked} of its chunks were not marked before they were written to the vector "
-                "store, so a crash could have lost sight of them. This is a fault of the ingest"
+                f"{chunks[0].source}: {len(chunks) - marked} of its chunks were not marked before they were written to "
+                "the vector store, so a crash could have lost sight of them. This is a fault of the ingest"
             )
 
     def _write_source(self, generation: int, source: SourceRow) -> None:
@@ -270,7 +263,8 @@ def _source_row(row: Sequence[Any]) -> SourceRow:
     return SourceRow(document_id, path, size, mtime_ns, content_hash, status, reason, pipeline, told)
 
 
-def _chunk_row(position: int, chunk: Chunk) -> tuple[Any, ...]:
+def _chunk_row(position: int, hashed_chunk: HashedChunk) -> tuple[Any, ...]:
+    chunk = hashed_chunk.chunk
     return (
         chunk.id,
         chunk.document_id,
@@ -281,7 +275,8 @@ def _chunk_row(position: int, chunk: Chunk) -> tuple[Any, ...]:
         json.dumps(chunk.heading_path, ensure_ascii=False),
         chunk.header,
         script(chunk.text),
-        text_hash(chunk.embedded_text),
+        hashed_chunk.text_hash,
+        hashed_chunk.payload_hash,
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from dataclasses import dataclass
 
 from kb.records import Chunk
 
@@ -17,8 +18,26 @@ def text_hash(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8")).hexdigest()
 
 
-def payload_hash(chunk: Chunk, source: str) -> str:
-    """SHA-256 of everything that the vector store keeps of a chunk; the vector counts by its text."""
+@dataclass(frozen=True, slots=True)
+class HashedChunk:
+    """A chunk with what is needed to write it to the ledger and to the vector store."""
+
+    chunk: Chunk
+    source: str
+    text_hash: str
+    """The key of its vector."""
+    payload_hash: str
+    """What its store row will say once it is in the store."""
+
+
+def hashed(chunk: Chunk, source: str) -> HashedChunk:
+    """A chunk of the document at the path `source` with its hashes."""
+    key = text_hash(chunk.embedded_text)
+    return HashedChunk(chunk, source, key, _payload_hash(chunk, source, key))
+
+
+def _payload_hash(chunk: Chunk, source: str, text: str) -> str:
+    """SHA-256 of everything that the vector store keeps of a chunk; the vector counts by its text's hash."""
     kept = [
         source,
         chunk.document_id,
@@ -27,6 +46,6 @@ def payload_hash(chunk: Chunk, source: str) -> str:
         chunk.start,
         chunk.end,
         chunk.header,
-        text_hash(chunk.embedded_text),
+        text,
     ]
     return hashlib.sha256(json.dumps(kept).encode("ascii")).hexdigest()

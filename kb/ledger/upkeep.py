@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from kb.errors import LedgerError
 from kb.ledger.chunks import Chunks
 from kb.ledger.generations import Generations
+from kb.ledger.schema import EVEN_SAMPLE
 from kb.ledger.vectors import Vectors
 
 if TYPE_CHECKING:
@@ -114,11 +115,9 @@ class Upkeep(Generations, Chunks, Vectors):
         return [str(row[0]) for row in rows if row[0] != "ok"]
 
     def sample_ids(self, generation: int, limit: int) -> list[str]:
-        """Live chunks, at most `limit`. Ids are hashes, so the first ones are an even sample, the same each time."""
+        """Live chunks, at most `limit`: an even sample, the same each time."""
         with self.snapshot():
-            rows = self._rows(
-                "SELECT chunk_id FROM chunks WHERE generation = ? ORDER BY chunk_id LIMIT ?", (generation, limit)
-            )
+            rows = self._rows(EVEN_SAMPLE, (generation, limit))
         return [row[0] for row in rows]
 
     def reserve_generation(self) -> int:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from kb.errors import LedgerError
 from kb.ledger.connection import LedgerConnection
+from kb.ledger.schema import EVEN_SAMPLE
 
 if TYPE_CHECKING:
     import numpy as np
@@ -36,16 +37,16 @@ class Vectors(LedgerConnection):
     def script_samples(self, generation: int, fingerprint: str, limit: int) -> dict[str, FloatArray]:
         """Vectors of at most `limit` live chunks, by script, each of shape (n, dimension).
 
-        Chunk ids are hashes, so the first ones by id are an even sample, the same each time.
+        An even sample, the same each time.
         """
         import numpy as np
 
         with self.snapshot():
             rows = self._rows(
-                "SELECT c.script, v.vector FROM chunks c "
-                "JOIN vectors v ON v.fingerprint = ? AND v.text_hash = c.text_hash "
-                "WHERE c.generation = ? ORDER BY c.chunk_id LIMIT ?",
-                (fingerprint, generation, limit),
+                f"WITH sample AS ({EVEN_SAMPLE}) SELECT c.script, v.vector FROM sample "
+                "JOIN chunks c ON c.generation = ? AND c.chunk_id = sample.chunk_id "
+                "JOIN vectors v ON v.fingerprint = ? AND v.text_hash = c.text_hash",
+                (generation, limit, generation, fingerprint),
             )
         found: dict[str, list[FloatArray]] = {}
         for script, vector in rows:

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from kb.components import FloatArray, Store
-    from kb.ledger.chunks import LiveChunk
     from kb.ledger.generations import Generation
+    from kb.ledger.hashes import HashedChunk
     from kb.ledger.ledger import Ledger
 
 SAMPLE = 200
@@ -61,7 +61,7 @@ def _look(asked: dict[str, Any]) -> dict[str, Any]:
     return {"problems": problems, "sampled": len(sample)}
 
 
-def _compare(ledger: Ledger, generation: Generation, store: Store, sample: Sequence[LiveChunk]) -> Iterator[str]:
+def _compare(ledger: Ledger, generation: Generation, store: Store, sample: Sequence[HashedChunk]) -> Iterator[str]:
     held, live = list(store.chunk_ids()), ledger.live_ids(generation.number)
     if len(held) != store.count():
         yield f"the store counts {store.count():,} rows and lists {len(held):,}"
@@ -81,7 +81,7 @@ def _compare(ledger: Ledger, generation: Generation, store: Store, sample: Seque
     yield from _searched(store, there, known)
 
 
-def _searched(store: Store, there: Sequence[LiveChunk], known: dict[str, FloatArray]) -> Iterator[str]:
+def _searched(store: Store, there: Sequence[HashedChunk], known: dict[str, FloatArray]) -> Iterator[str]:
     import numpy as np
 
     found = store.search(np.stack([known[one.text_hash] for one in there]), _NEIGHBOURS)
@@ -99,7 +99,7 @@ def _searched(store: Store, there: Sequence[LiveChunk], known: dict[str, FloatAr
         yield f"the store names another source or page than the ledger for {_some(misplaced)} of {len(placed):,} chunks"
 
 
-def _at_its_place(store: Store, one: LiveChunk, vector: FloatArray) -> bool:
+def _at_its_place(store: Store, one: HashedChunk, vector: FloatArray) -> bool:
     """Whether the row of a chunk names its document, source and page."""
     where: dict[str, str | int] = {"document_id": one.chunk.document_id, "source": one.source}
     if one.chunk.page is not None:

@@ -18,7 +18,7 @@ from kb.errors import ExportError, KbError, LedgerError
 from kb.ingest.left_over import delete_left_over
 from kb.ingest.lock import write_lock
 from kb.ingest.paid_embedding import batches
-from kb.ledger.hashes import text_hash
+from kb.ledger.hashes import hashed
 from kb.ledger.ledger import Ledger
 from kb.maintenance.archive import (
     DOCUMENTS,
@@ -150,8 +150,7 @@ def _take_over(
     most = int(_ESCAPED * store.settings.loading.max_text_megabytes * _MEGABYTE) + _MEGABYTE
     with _part(archive, DOCUMENTS) as lines:
         for some in batches(_sources(lines, most), _BATCH_SOURCES):
-            _put(some, ledger, generation.number)
-            hashes_of_some = [text_hash(chunk.embedded_text) for source in some for chunk in source.chunks]
+            hashes_of_some = _put(some, ledger, generation.number)
             without_vector += len(ledger.unknown_texts(manifest.embedder, hashes_of_some))
             sources, chunks = sources + len(some), chunks + len(hashes_of_some)
     counts = ledger.counts(generation.number)
@@ -197,14 +196,19 @@ def _sources(lines: IO[bytes], most: int) -> Iterator[Source]:
         yield source_from(line)
 
 
-def _put(sources: Sequence[Source], ledger: Ledger, generation: int) -> None:
+def _put(sources: Sequence[Source], ledger: Ledger, generation: int) -> list[str]:
+    """Write some sources; gives the hashes of their chunks' texts."""
+    read = [
+        (s.row, s.document, [hashed(chunk, s.row.path) for chunk in s.chunks])
+        for s in sources
+        if s.document is not None
+    ]
     try:
         with ledger.transaction():
             for source in sources:
                 if source.document is None:
                     ledger.record_failure(generation, source.row)
-            read = [(s.row, s.document, s.chunks) for s in sources if s.document is not None]
-            ledger.mark_dirty(generation, [chunk.id for _, _, chunks in read for chunk in chunks])
+            ledger.mark_dirty(generation, [one.chunk.id for _, _, chunks in read for one in chunks])
             ledger.replace_documents(generation, read)
             aside = {s.row.document_id: s.set_aside for s in sources if s.document is not None}
             ledger.set_aside(generation, aside)
@@ -212,6 +216,7 @@ def _put(sources: Sequence[Source], ledger: Ledger, generation: int) -> None:
         if isinstance(error.__cause__, sqlite3.IntegrityError):
             raise ExportError("two of its chunks have one id") from error
         raise
+    return [one.text_hash for _, _, chunks in read for one in chunks]
 
 
 @contextmanager

@@ -14,12 +14,12 @@ import numpy as np
 import pytest
 
 from kb.errors import LedgerError, NothingIngestedError
-from kb.ledger.chunks import LiveChunk
 from kb.ledger.documents import SourceRow
-from kb.ledger.hashes import payload_hash, text_hash
+from kb.ledger.hashes import hashed, text_hash
 from kb.ledger.ledger import Ledger
 from kb.ledger.schema import LEDGER_FILE, SCHEMA_VERSION
 from kb.records import Chunk, Document, Heading, Page
+from tests.hashed_chunks import needing_upsert, replace_document
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -45,7 +45,7 @@ def a_document(document_id: str, words: Sequence[str]) -> tuple[SourceRow, Docum
 def put(ledger: Ledger, document_id: str, words: Sequence[str], generation: int = 1) -> list[str]:
     source, document, chunks = a_document(document_id, words)
     ledger.mark_dirty(generation, [chunk.id for chunk in chunks])
-    return ledger.replace_document(generation, source, document, chunks)
+    return replace_document(ledger, generation, source, document, chunks)
 
 
 def live_ids(ledger: Ledger, generation: int = 1) -> set[str]:
@@ -254,12 +254,13 @@ def test_a_document_comes_back_as_it_was_loaded(ledger: Ledger) -> None:
     chunk = Chunk("c", "d", text[6:], 6, len(text), page=2, heading_path=("退款",), header="退款")
     source = SourceRow("d", document.path, 9, 2**62, "hash", "indexed", pipeline="p", warnings=document.warnings)
     ledger.mark_dirty(1, ["c"])
-    ledger.replace_document(1, source, document, [chunk])
+    replace_document(ledger, 1, source, document, [chunk])
     assert ledger.document(1, "d") == document
     assert ledger.document(1, "never") is None
     assert ledger.sources(1) == {"d": source}
     assert ledger.chunks(1, ["c", "never", "c"]) == {"c": (chunk, "zh/退款.md")}
-    expected = LiveChunk(chunk, "zh/退款.md", text_hash(chunk.embedded_text), payload_hash(chunk, "zh/退款.md"))
+    expected = hashed(chunk, "zh/退款.md")
+    assert expected.text_hash == text_hash(chunk.embedded_text)
     assert list(ledger.all_chunks(1)) == [expected]
     assert ledger.document_ids(1) == {"d"}
 
@@ -335,14 +336,14 @@ def test_a_chunk_that_is_no_span_of_its_document_is_refused(ledger: Ledger) -> N
     for wrong in (Chunk("c", "a", "y", 0, 1), Chunk("c", "b", "x", 0, 1)):
         ledger.mark_dirty(1, ["c"])
         with pytest.raises(LedgerError, match="chunk c is not the text from 0 to 1"):
-            ledger.replace_document(1, source, document, [wrong])
+            replace_document(ledger, 1, source, document, [wrong])
 
 
 def test_chunks_that_were_not_marked_before_the_store_was_written_are_refused(ledger: Ledger) -> None:
     source, document, chunks = a_document("a", ["x", "y"])
     ledger.mark_dirty(1, [chunks[0].id])
     with pytest.raises(LedgerError, match="1 of its chunks were not marked"):
-        ledger.replace_document(1, source, document, chunks)
+        replace_document(ledger, 1, source, document, chunks)
     assert live_ids(ledger) == set()
     assert ledger.sources(1) == {}
 
@@ -360,12 +361,12 @@ def test_a_file_name_that_is_no_text_can_be_recorded(ledger: Ledger) -> None:
 
 def test_what_the_store_lacks_or_holds_otherwise_needs_an_upsert(ledger: Ledger) -> None:
     source, document, chunks = a_document("a", ["x", "y", "z"])
-    assert ledger.needing_upsert(1, source.path, chunks) == chunks
+    assert needing_upsert(ledger, 1, source.path, chunks) == chunks
     put(ledger, "a", ["x", "y", "z"])
-    assert ledger.needing_upsert(1, source.path, chunks) == []
-    assert ledger.needing_upsert(1, "moved.md", chunks) == chunks
+    assert needing_upsert(ledger, 1, source.path, chunks) == []
+    assert needing_upsert(ledger, 1, "moved.md", chunks) == chunks
     ledger.mark_dirty(1, ["a/y"])
-    assert ledger.needing_upsert(1, source.path, chunks) == [chunks[1]]
+    assert needing_upsert(ledger, 1, source.path, chunks) == [chunks[1]]
     assert [live.chunk.id for live in ledger.unsynced_chunks(1)] == ["a/y"]
     ledger.mark_stored(1, {live.chunk.id: live.payload_hash for live in ledger.unsynced_chunks(1)})
     assert list(ledger.unsynced_chunks(1)) == []
@@ -380,7 +381,7 @@ def test_a_chunk_that_comes_back_after_a_crash_in_its_removal_is_written_again(l
     # The store has deleted a/x and b/y, and the process died before forget_rows: nobody can know.
     for document_id, word in (("a", "x"), ("b", "y")):
         source, _, chunks = a_document(document_id, [word])
-        assert ledger.needing_upsert(1, source.path, chunks) == chunks
+        assert needing_upsert(ledger, 1, source.path, chunks) == chunks
 
 
 def test_a_row_counts_as_written_when_its_write_was_acknowledged_and_while_its_chunk_is_live(ledger: Ledger) -> None:
@@ -493,7 +494,7 @@ def test_a_reader_in_another_process_sees_the_old_or_the_new_document_never_a_mi
             put(ledger, "a", versions["BA"[turn % 2]])
         source, document, chunks = a_document("a", [*versions["B"], "last"])
         ledger.mark_dirty(1, [chunk.id for chunk in chunks])
-        ledger.replace_document(1, source, document, chunks)
+        replace_document(ledger, 1, source, document, chunks)
         assert reader.stdout.read() == "['A', 'B', 'B-last']\n"
     assert reader.returncode == 0
 

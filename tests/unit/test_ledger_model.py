@@ -9,9 +9,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from kb.ledger.documents import SourceRow
-from kb.ledger.hashes import payload_hash, text_hash
+from kb.ledger.hashes import hashed, text_hash
 from kb.ledger.ledger import Ledger
 from kb.records import Chunk, Document
+from tests.hashed_chunks import needing_upsert, replace_document
 
 Words = tuple[str, ...]
 Store = dict[str, str]
@@ -44,12 +45,12 @@ def source_row(document: Document, status: str = "indexed") -> SourceRow:
 def replace_steps(ledger: Ledger, store: Store, document_id: str, words: Words, steps: int) -> bool:
     """Do the first `steps` steps of an ingest of one document; say whether the flip was among them."""
     document, chunks = cut(document_id, words)
-    due = ledger.needing_upsert(1, document.path, chunks)
+    due = needing_upsert(ledger, 1, document.path, chunks)
     ledger.mark_dirty(1, [chunk.id for chunk in due])
     if steps >= 2:
-        store.update({chunk.id: payload_hash(chunk, document.path) for chunk in due})
+        store.update({chunk.id: hashed(chunk, document.path).payload_hash for chunk in due})
     if steps >= 3:
-        gone = ledger.replace_document(1, source_row(document), document, chunks)
+        gone = replace_document(ledger, 1, source_row(document), document, chunks)
         clean_up(ledger, store, gone, steps)
     return steps >= 3
 

@@ -15,6 +15,7 @@ from kb.ledger.documents import SourceRow
 from kb.ledger.ledger import Ledger
 from kb.ledger.schema import LEDGER_FILE
 from kb.records import Chunk, Document
+from tests.hashed_chunks import replace_document
 
 
 @pytest.fixture
@@ -33,7 +34,7 @@ def put(ledger: Ledger, document_id: str, texts: Sequence[str], header: str = ""
         start += len(one) + 1
     ledger.mark_dirty(generation, [chunk.id for chunk in chunks])
     source = SourceRow(document_id, f"{document_id}.md", 1, 1, "h", "indexed")
-    return ledger.replace_document(generation, source, Document(document_id, source.path, text, "", "text"), chunks)
+    return replace_document(ledger, generation, source, Document(document_id, source.path, text, "", "text"), chunks)
 
 
 def found(ledger: Ledger, question: str, generation: int = 1, limit: int = 100) -> list[str]:

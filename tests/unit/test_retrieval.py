@@ -17,6 +17,7 @@ from kb.ledger.ledger import Ledger
 from kb.records import Chunk, Document, Dropped, Hit, SearchResult
 from kb.retrieval import Retriever
 from kb.settings import KeywordSection, RetrievalSection
+from tests.hashed_chunks import replace_document
 
 ANIMALS = {
     "zebra.md": ["The zebra has stripes.", "A zebra eats grass in the savanna.", "Herds move with the rain."],
@@ -49,7 +50,7 @@ class Base:
         self.ledger.mark_dirty(self.generation, [chunk.id for chunk in chunks])
         self.store.upsert([StoreRow(chunk, source, vector) for chunk, vector in zip(chunks, vectors, strict=True)])
         row = SourceRow(source, source, 1, 1, "h", "indexed")
-        stale = self.ledger.replace_document(self.generation, row, Document(source, source, text, "", "text"), chunks)
+        stale = replace_document(self.ledger, self.generation, row, Document(source, source, text, "", "text"), chunks)
         if discard:
             self.store.delete(stale)
             self.ledger.forget_rows(self.generation, stale)
