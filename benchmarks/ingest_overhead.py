@@ -72,7 +72,7 @@ STAGES: Sequence[tuple[str, Any, Sequence[str]]] = (
     ("read", kb.ingest.apply, ("_file_hash",)),
     ("cut", RecursiveChunker, ("chunk",)),
     ("embed", HashingEmbedder, ("embed_documents",)),
-    ("model", E5Embedder, ("embed_documents",)),
+    ("model", E5Embedder, ("_passages", "_vectors")),
     ("ledger", Ledger, ("unknown_texts", "known_vectors", "put_vectors", "needing_upsert", "mark_dirty")),
     ("ledger", Documents, ("replace_documents",)),
     ("words", Words, ("_index_words",)),

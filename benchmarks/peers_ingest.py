@@ -30,7 +30,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +41,7 @@ from benchmarks.made_markdown import made_markdown
 from kb.embedding._e5_tokenizer import E5Tokenizer, PieceTable
 from kb.embedding._e5_weights import E5Weights
 from kb.embedding._manifest import find_weights
+from kb.records import EmbeddedPart
 
 ROOT = Path(__file__).resolve().parents[1]
 SIZE_TOKENS = 400
@@ -77,6 +78,7 @@ class Kb:
         self._base = KnowledgeBase
         weights = E5Weights(find_weights())
         tokenizer = E5Tokenizer(weights, PieceTable.of(weights))
+        tokenizer.load()  # as the peers' has been
 
         class Embedder(Costless):
             name = fingerprint = "costless"
@@ -84,6 +86,9 @@ class Kb:
             cutoff, batch_texts = 0.0, BATCH
             count_tokens, count_words = staticmethod(tokenizer.count), staticmethod(tokenizer.count_words)
             embed_documents = embed_queries = Costless.vectors
+
+            def embed_parts(self, texts: Sequence[str]) -> Generator[EmbeddedPart, None, None]:
+                yield EmbeddedPart(range(len(texts)), 0, self.vectors(texts))
 
         self.costless = Embedder()
         chunking = {"recursive": {"size_tokens": SIZE_TOKENS}}

@@ -44,6 +44,8 @@ SPECIAL_PIECES = ("<s>", "<pad>", "</s>", "<unk>", "<mask>")
 """In a text these are plain characters: a document cannot end itself."""
 UNMATCHABLE = "\x01"
 """Normalisation deletes this character, so a piece that begins with it is never found in a text."""
+LONG_CHARACTERS = 200
+"""From here on counting by parts, most of which were counted before, is faster than cutting: 6 times at 700."""
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
 
@@ -91,6 +93,10 @@ class E5Tokenizer:
         self._fast_lock = Lock()
         self._budget = SMALL_TEXT_BUDGET
 
+    def load(self) -> None:
+        """Load the fast way now, however little has been read."""
+        self._load_counter()
+
     def ids(self, text: str) -> list[int]:
         """The token ids of `text`; blank text has none."""
         words = self._normal(text).split()
@@ -106,7 +112,10 @@ class E5Tokenizer:
         fast = self._fast_tokenizer(len(text))
         if fast is None:
             return len(self.ids(text))
-        return len(fast.encode(" ".join(self._normal(text).split()), add_special_tokens=False))
+        words = self._normal(text).split()
+        if self._counter is not None and len(text) >= LONG_CHARACTERS:
+            return self._counter.counts([WORD_START.join(["", *words])])[0]
+        return len(fast.encode(" ".join(words), add_special_tokens=False))
 
     def count_words(self, words: Sequence[str]) -> list[int]:
         """The number of token ids of each of `words`, which hold no white space; the same word is counted once."""

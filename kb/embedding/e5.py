@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from threading import Lock
@@ -21,6 +21,7 @@ from pydantic import Field
 
 from kb.embedding._manifest import BUILDER_VERSION, find_weights, manifest_path, read_manifest
 from kb.errors import KbError
+from kb.records import EmbeddedPart
 from kb.settings import ComponentOptions
 
 if TYPE_CHECKING:
@@ -115,15 +116,18 @@ class E5Embedder:
         Raises:
             KbError: a text has more than `max_tokens - token_overhead` tokens.
         """
-        prefix = self._ids(PASSAGE_PREFIX)
-        contents = [prefix + self._ids(text) for text in texts]
-        for content in contents:
-            if len(content) > MAX_TOKENS - SPECIAL_TOKENS:
-                raise KbError(
-                    f"a text of {len(content) - len(prefix)} tokens was to be embedded, but e5 sees at most "
-                    f"{MAX_TOKENS - self.token_overhead}: cut it into smaller chunks ([chunking] size)"
-                )
-        return self._vectors(contents)
+        return self._vectors(self._passages(texts))
+
+    def embed_parts(self, texts: Sequence[str]) -> Generator[EmbeddedPart, None, None]:
+        """Embed passages, `batch_texts` at a time; how many tokens they have is known here without counting again.
+
+        Raises:
+            KbError: as `embed_documents`.
+        """
+        for start in range(0, len(texts), BATCH_TEXTS):
+            contents = self._passages(texts[start : start + BATCH_TEXTS])
+            tokens = sum(map(len, contents)) - PREFIX_TOKENS * len(contents)
+            yield EmbeddedPart(range(start, start + len(contents)), tokens, self._vectors(contents))
 
     def embed_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Embed questions, each by its first 507 tokens; the same form as `embed_documents`."""
@@ -162,6 +166,17 @@ class E5Embedder:
         from kb.embedding._e5_weights import E5Weights
 
         return E5Cache(self._folder, E5Weights(find_weights()), self._say)
+
+    def _passages(self, texts: Sequence[str]) -> list[list[int]]:
+        prefix = self._ids(PASSAGE_PREFIX)
+        contents = [prefix + self._ids(text) for text in texts]
+        for content in contents:
+            if len(content) > MAX_TOKENS - SPECIAL_TOKENS:
+                raise KbError(
+                    f"a text of {len(content) - len(prefix)} tokens was to be embedded, but e5 sees at most "
+                    f"{MAX_TOKENS - self.token_overhead}: cut it into smaller chunks ([chunking] size)"
+                )
+        return contents
 
     def _ids(self, text: str) -> list[int]:
         return self._loaded().tokenizer.ids(text)

@@ -99,6 +99,7 @@ class PaidEmbedding:
             for part in parts:
                 done = [keys[row] for row in part.rows]
                 if part.vectors is not None:
+                    self._calls += 1
                     self._keep(done, part.vectors, part.tokens)
                 elif part.refused is not None:
                     self._set_aside(done[0], part.refused)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kb.embedding._e5_tokenizer import SMALL_TEXT_BUDGET, E5Tokenizer, PieceTable
+from kb.embedding._e5_tokenizer import LONG_CHARACTERS, SMALL_TEXT_BUDGET, E5Tokenizer, PieceTable
 from kb.embedding._e5_weights import E5Weights
 from kb.embedding._manifest import find_weights
 
@@ -129,6 +129,8 @@ def test_the_words_of_any_text_have_its_tokens(fast: E5Tokenizer) -> None:
         counts = fast.count_words(words)
         assert counts == list(map(fast.count, words))
         assert sum(counts) == fast.count(text)
+        long = text * (LONG_CHARACTERS // max(1, len(text)) + 1)  # counted by its parts
+        assert fast.count(long) == len(fast.ids(long))
 
     add_up()
 
