@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Iterable
 from operator import add
 
 # Without the middle dot ・ (U+30FB) and ゠ (U+30A0), which part words as a hyphen does.
@@ -20,6 +21,10 @@ _TOKEN = re.compile(rf"[{_HAN_KANA}]+|[^\W{_HAN_KANA}]+(?:[.,'’\-@/:][^\W{_HAN
 _CJK = re.compile(rf"[{_HAN_KANA}]")
 _CJK_RUN = re.compile(rf"[{_HAN_KANA}]+")
 _PART = re.compile(r"[.,'’\-@/:_]")
+
+_KNOWN_TOKENS = 100_000
+"""Tokens whose terms are kept, in some 12 MB."""
+_KNOWN_CHARACTERS = 32
 
 _CLOSED_CLASS = """
     a about after all also am an and any are as at be been before being but by can could did do does doing done each
@@ -54,20 +59,38 @@ def terms(text: str) -> list[str]:
     A compound such as `ERR_429_RATE` or `two-factor` gives itself and its parts, so that either
     form finds the other. A lone Han or kana character gives itself.
     """
-    found: list[str] = []
-    for token in _TOKEN.findall(unicodedata.normalize("NFKC", text).casefold().replace("’", "'")):
-        if not token.isascii() and _CJK.match(token):
-            found.extend(map(add, token, token[1:]) if len(token) > 1 else (token,))
-            continue
-        if token.isalnum():  # nothing joins parts, as in most words
-            found.append(token)
-            continue
-        parts = _parts(token)
-        if parts:  # a rule of underscores has none
-            found.append(token)
-        if parts != [token] and not _is_contraction(token):
-            found.extend(parts)
-    return found
+    return joined_terms(text).split()
+
+
+def joined_terms(text: str) -> str:
+    """The same as one string, with white space between them."""
+    tokens = _TOKEN.findall(unicodedata.normalize("NFKC", text).casefold().replace("’", "'"))
+    return " ".join(map(_known.__getitem__, tokens))
+
+
+class _Known(dict[str, str]):
+    """The terms of tokens, as one string each; most tokens of a base come again and again."""
+
+    def __missing__(self, token: str) -> str:
+        found = " ".join(_terms_of(token))
+        if len(token) <= _KNOWN_CHARACTERS:
+            if len(self) >= _KNOWN_TOKENS:
+                self.clear()
+            self[token] = found
+        return found
+
+
+_known = _Known()
+
+
+def _terms_of(token: str) -> Iterable[str]:
+    if not token.isascii() and _CJK.match(token):
+        return map(add, token, token[1:]) if len(token) > 1 else (token,)
+    if token.isalnum():  # nothing joins parts, as in most words
+        return (token,)
+    parts = _parts(token)
+    found = [token] if parts else []  # a rule of underscores has none
+    return found if parts == [token] or _is_contraction(token) else found + parts
 
 
 def content_terms(text: str) -> list[str]:

@@ -20,11 +20,11 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from kb.embedding._e5_counts import WordCounter
+from kb.embedding._e5_counts import KNOWN_CHARACTERS, WordCounter
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -46,6 +46,8 @@ UNMATCHABLE = "\x01"
 """Normalisation deletes this character, so a piece that begins with it is never found in a text."""
 LONG_CHARACTERS = 200
 """From here on counting by parts, most of which were counted before, is faster than cutting: 6 times at 700."""
+KNOWN_WORDS = 100_000
+"""Words whose counts are kept, in some 10 MB."""
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
 
@@ -90,6 +92,7 @@ class E5Tokenizer:
         self._unknown_score = float(weights.scores.min()) - UNKNOWN_PENALTY
         self._fast: Tokenizer | None = None
         self._counter: WordCounter | None = None
+        self._known_words: dict[str, int] = {}
         self._fast_lock = Lock()
         self._budget = SMALL_TEXT_BUDGET
 
@@ -118,17 +121,24 @@ class E5Tokenizer:
         return len(fast.encode(" ".join(words), add_special_tokens=False))
 
     def count_words(self, words: Sequence[str]) -> list[int]:
-        """The number of token ids of each of `words`, which hold no white space; the same word is counted once."""
-        different = list(dict.fromkeys(words))
+        """The number of token ids of each of `words`, which hold no white space; short ones are remembered."""
+        counts = list(map(self._known_words.get, words))
+        missing = list(dict.fromkeys(word for word, count in zip(words, counts, strict=True) if count is None))
+        if not missing:
+            return cast("list[int]", counts)
+        fresh = dict(zip(missing, self._count_different(missing), strict=True))
+        if len(self._known_words) > KNOWN_WORDS:
+            self._known_words.clear()
+        self._known_words.update((word, count) for word, count in fresh.items() if len(word) <= KNOWN_CHARACTERS)
+        return [fresh[word] if count is None else count for word, count in zip(words, counts, strict=True)]
+
+    def _count_different(self, words: list[str]) -> list[int]:
         # All in one go, a line each, so that the line ends have to stay.
-        lines = self._normal("\n".join(different), self._line_forms).split("\n")
-        marked = [WORD_START.join(["", *line.split()]) for line in lines] if different else []
+        lines = self._normal("\n".join(words), self._line_forms).split("\n")
+        marked = [WORD_START.join(["", *line.split()]) for line in lines]
         if self._fast_tokenizer(sum(map(len, words))) is None:
-            counts = list(map(len, self._ids_by_table(marked)))
-        else:
-            counts = self._load_counter().counts(marked)
-        known = dict(zip(different, counts, strict=True))
-        return list(map(known.__getitem__, words))
+            return list(map(len, self._ids_by_table(marked)))
+        return self._load_counter().counts(marked)
 
     def offsets(self, text: str) -> list[tuple[int, int]]:
         """Where each token of `ids(text)` lies in `text`: (start, end) in characters.

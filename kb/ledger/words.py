@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from kb.ledger.connection import LedgerConnection
 from kb.records import Chunk
-from kb.words import content_terms, terms
+from kb.words import content_terms, joined_terms, terms
 
 # A question of many words is a pasted text: the rarer part of it would be enough, and this bounds the time.
 _MOST_TERMS = 64
@@ -80,7 +80,7 @@ class Words(LedgerConnection):
         )
         self._connection.executemany(
             "INSERT INTO words (rowid, terms) VALUES (?, ?)",
-            [(row, " ".join(terms(chunk.embedded_text))) for row, chunk in rows],
+            [(row, joined_terms(chunk.embedded_text)) for row, chunk in rows],
         )
 
     def _unindex_words(self, generation: int, chunk_ids: Sequence[str]) -> None:
