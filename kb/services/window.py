@@ -102,7 +102,9 @@ class Window:
                 break
             excess -= counted
             if excess <= 0:
-                return answered + WINDOW_SECONDS - now
+                opens = answered + WINDOW_SECONDS
+                wait = opens - now
+                return wait if now + wait >= opens else wait + math.ulp(opens)  # rounded down, it would be too early
         return 0.0 if excess <= 0 else math.inf
 
     def told_in(self, now: float, amount: float) -> float:

@@ -54,3 +54,13 @@ def translated(failure: str, advice: str = "", folder: Path | None = None) -> It
 def _is_panic(error: BaseException) -> bool:
     # The class cannot be imported; pyo3 makes it for each extension module.
     return type(error).__name__ == "PanicException"
+
+
+def close_client(client: Any) -> None:
+    """Close a client of a folder or of a server."""
+    client.close()
+    for part in (client, client._admin_client):
+        # Chroma 1.5 leaves the connections to a server open.
+        session = getattr(part._server, "_session", None)
+        if session is not None:
+            session.close()

@@ -26,7 +26,7 @@ from chromadb.errors import NotFoundError
 
 from kb.components import Parts, StorePlace, StoreRow
 from kb.errors import StoreError
-from kb.store._chroma_calls import ranked, translated, where_clause
+from kb.store._chroma_calls import close_client, ranked, translated, where_clause
 from kb.store._chroma_files import remember_folders
 from kb.store._chroma_options import CHANGEABLE, Options, collection_name, index_options, server_address
 from kb.store._rows import (
@@ -97,7 +97,7 @@ def drop(options: Options, slug: str, generation: int) -> None:
         except NotFoundError:
             return  # it was never made, or an earlier run deleted it
         finally:
-            _close(client)
+            close_client(client)
 
 
 class ChromaStore:
@@ -211,7 +211,7 @@ class ChromaStore:
         """
         client, self._client, self._closed = self._client, None, True
         if client is not None:
-            _close(client)
+            close_client(client)
             if self._written and not self._options.url:
                 remember_folders(self._place.folder)
 
@@ -312,15 +312,6 @@ class ChromaStore:
 
 def _settings() -> Settings:
     return Settings(anonymized_telemetry=False)
-
-
-def _close(client: Any) -> None:
-    client.close()
-    for part in (client, client._admin_client):
-        # Chroma 1.5 leaves the connections to a server open.
-        session = getattr(part._server, "_session", None)
-        if session is not None:
-            session.close()
 
 
 def _forget_failed_system(path: str) -> None:

@@ -18,7 +18,7 @@ from chromadb.config import Settings
 from kb.errors import IndexMismatchError, KbError, StoreError
 from kb.knowledge_base import KnowledgeBase
 from kb.ledger.ledger import Ledger
-from kb.store.chroma import _close
+from kb.store._chroma_calls import close_client
 from tests.chroma_server import chroma_server
 from tests.end_to_end._bases import CHUNKING, NUMBERS, CountingEmbedder, Place, a_text
 from tests.end_to_end.test_ingest_interrupted import interrupted_at
@@ -140,7 +140,7 @@ def client_at(url: str) -> Iterator[Any]:
     try:
         yield client
     finally:
-        _close(client)
+        close_client(client)
 
 
 def collections(url: str) -> list[str]:

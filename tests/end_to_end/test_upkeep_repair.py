@@ -24,7 +24,7 @@ from kb.ledger.ledger import Ledger
 from kb.maintenance import check as checking
 from kb.maintenance.check import Checked
 from kb.maintenance.repair import Repaired
-from kb.store.chroma import _close
+from kb.store._chroma_calls import close_client
 from tests.commands import ROOT, run
 from tests.end_to_end._bases import NUMBERS, CountingEmbedder, Place, a_text
 from tests.end_to_end.test_upkeep_status import kill_an_ingest
@@ -327,7 +327,7 @@ def test_a_collection_that_measures_distance_otherwise_is_told_and_repaired(tmp_
     client.create_collection(
         "knowledge_base", configuration={"hnsw": {"space": "l2"}}, metadata=metadata, embedding_function=None
     )
-    _close(client)
+    close_client(client)
     with pytest.raises(StoreError, match="measures distance by 'l2'"):
         place.found("zebra")
     (fault,) = check(place).faults
