@@ -129,26 +129,21 @@ class ChromaStore:
     def upsert(self, rows: Sequence[StoreRow]) -> None:
         """Add rows, or replace those of the same chunk id, payload and all."""
         rows = last_of_each(rows)
-        row_matrix(rows, self._place)  # all are checked before any is written
+        matrix = row_matrix(rows, self._place)
         self._written = True
         for start in range(0, len(rows), self._write_page):
-            page = rows[start : start + self._write_page]
+            places = range(start, min(start + self._write_page, len(rows)))
             with self._errors("written"):
-                held = set(self._collection.get(ids=[row.chunk.id for row in page], include=[])["ids"])
-                # Adding takes a tenth less time than upserting, but does nothing for ids that are there.
-                if new := [row for row in page if row.chunk.id not in held]:
-                    told = [{key: value for key, value in payload(row).items() if value is not None} for row in new]
-                    self._collection.add(**self._columns(new), metadatas=told)
-                if old := [row for row in page if row.chunk.id in held]:
+                held = set(self._collection.get(ids=[rows[place].chunk.id for place in places], include=[])["ids"])
+                # Adding takes less time than upserting, but does nothing for ids that are there.
+                if new := [place for place in places if rows[place].chunk.id not in held]:
+                    payloads = (payload(rows[place]) for place in new)
+                    told = [{key: value for key, value in one.items() if value is not None} for one in payloads]
+                    self._collection.add(**_columns(rows, matrix, new), metadatas=told)
+                if old := [place for place in places if rows[place].chunk.id in held]:
                     # Metadata is merged with what is there; a key with None is taken away.
-                    self._collection.upsert(**self._columns(old), metadatas=[payload(row) for row in old])
-
-    def _columns(self, rows: Sequence[StoreRow]) -> dict[str, Any]:
-        return {
-            "ids": [row.chunk.id for row in rows],
-            "embeddings": row_matrix(rows, self._place),
-            "documents": [storable(row.chunk.text) for row in rows],
-        }
+                    merged = [payload(rows[place]) for place in old]
+                    self._collection.upsert(**_columns(rows, matrix, old), metadatas=merged)
 
     def delete(self, chunk_ids: Sequence[str]) -> None:
         """Remove chunks; unknown ids are ignored."""
@@ -308,6 +303,14 @@ class ChromaStore:
             raise StoreError(f"the store of collection {self._place.collection!r} is closed")
         with translated(f"{self._what} could not be {done}", self._advice, self._folder):
             yield
+
+
+def _columns(rows: Sequence[StoreRow], matrix: FloatArray, places: Sequence[int]) -> dict[str, Any]:
+    return {
+        "ids": [rows[place].chunk.id for place in places],
+        "embeddings": matrix[places],
+        "documents": [storable(rows[place].chunk.text) for place in places],
+    }
 
 
 def _settings() -> Settings:
