@@ -9,9 +9,9 @@ machine's speed changes from one minute to the next:
 - files: an ingest from Markdown files with the `hashing` embedder and worker processes, as shipped otherwise.
 
 The two ingests keep what a bare collection does not: texts, vectors, spans and words, in a ledger that
-survives a crash. At last fewer documents are ingested with the embedded default: nearly all of the time
-should be the model's. How long each stage takes is seen from the thread that ingests: what other threads
-and processes do meanwhile is not in it.
+survives a crash; they go on while Chroma writes, in a process of its own. At last fewer documents are
+ingested with the embedded default: nearly all of the time should be the model's. How long each stage
+takes is seen from the thread that ingests: what other threads and processes do meanwhile is not in it.
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ from kb.embedding.hashing import HashingEmbedder
 from kb.ingest.job import Job
 from kb.ingest.remembering import RememberingEmbedder
 from kb.ingest.run import run
+from kb.ingest.store_process import StoreProcess
 from kb.ingest.walk import FoundFile
 from kb.ingest.workers import Workers
 from kb.knowledge_base import KnowledgeBase
@@ -78,6 +79,7 @@ STAGES: Sequence[tuple[str, Any, Sequence[str]]] = (
     ("words", Words, ("_index_words",)),
     ("store", ChromaStore, ("upsert", "delete", "count", "close")),
     ("store", CollectionStore, ("open",)),
+    ("store", StoreProcess, ("__init__", "begin_upsert", "_done", "delete", "count", "close")),
 )
 
 

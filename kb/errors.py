@@ -26,6 +26,16 @@ from __future__ import annotations
 class KbError(Exception):
     """Base class of every error that kb raises on purpose."""
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """Travel between processes with all facts, whatever `__init__` asks for."""
+        return _restored, (type(self), self.args, self.__dict__)
+
+
+def _restored(kind: type[KbError], arguments: tuple[object, ...], facts: dict[str, object]) -> KbError:
+    error = kind.__new__(kind, *arguments)
+    error.__dict__.update(facts)
+    return error
+
 
 class ConfigError(KbError):
     """A setting is unknown, has a wrong value, or does not fit the other settings."""

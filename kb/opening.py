@@ -53,6 +53,15 @@ class CollectionStore:
     def _url(self) -> str:
         return str(self.settings.store.options(self.settings.store.use).get("url") or "")
 
+    @property
+    def in_files(self) -> bool:
+        """Whether its data are files in the collection's folder, with an index that takes a while to write."""
+        return not self._url and importlib.util.find_spec(self._files_module) is not None
+
+    @property
+    def _files_module(self) -> str:
+        return f"kb.store._{self.settings.store.use}_files"
+
     def open(self, generation: Generation, folder: Path, root: Path | None) -> Store:
         """Open what `folder` or a server holds of a generation, or create it empty.
 
@@ -66,8 +75,15 @@ class CollectionStore:
             KbError: see the component's `build`.
         """
         self.check_files(folder)
+        section = self.settings.store
+        parts = Parts(secret=self.origins.secret, place=self.place(generation, folder, root))
+        store: Store = build_component("store", section.use, section.options(section.use), parts)
+        return store
+
+    def place(self, generation: Generation, folder: Path, root: Path | None) -> StorePlace:
+        """What a store is told of a generation; see `open`."""
         name = self.settings.collection
-        place = StorePlace(
+        return StorePlace(
             folder,
             name,
             collection_slug(name),
@@ -77,10 +93,6 @@ class CollectionStore:
             self.ingest_command(root, rebuild=True),
             self.status_command("--repair"),
         )
-        section = self.settings.store
-        parts = Parts(secret=self.origins.secret, place=place)
-        store: Store = build_component("store", section.use, section.options(section.use), parts)
-        return store
 
     def open_filled(self, ledger: Ledger, generation: Generation) -> Store:
         """Open a generation's store for questions.
@@ -116,10 +128,9 @@ class CollectionStore:
         Raises:
             StoreError: one is missing or cut off, so that the store would answer wrongly, or crash.
         """
-        home = f"kb.store._{self.settings.store.use}_files"
-        if self._url or importlib.util.find_spec(home) is None:
+        if not self.in_files:
             return
-        found = importlib.import_module(home).damage(folder, filled=filled_store(folder) == self.name)
+        found = importlib.import_module(self._files_module).damage(folder, filled=filled_store(folder) == self.name)
         if found is not None:
             raise StoreError(
                 f"the index of the collection {self.settings.collection!r} in {folder} is damaged: {found}. "

@@ -23,7 +23,7 @@ from kb.errors import NothingIngestedError
 from kb.ledger.generations import Generation
 from kb.ledger.ledger import Ledger
 from kb.ledger.names import collection_slug
-from tests.crash_steps import COMMIT, STATEMENT, STEPS
+from tests.crash_steps import BESIDE, COMMIT, STATEMENT, STEPS
 from tests.fork_server import ForkServer
 from tests.random_edits import RandomFolder
 
@@ -31,6 +31,8 @@ TASKS = "tests.crash_tasks"
 DIMENSIONS = (32, 48)
 SIZES = (24, 40)
 _MOST_TRIES = 4
+_PROCESS_SECONDS = 1.5
+"""What a process for the store takes to start."""
 
 # What makes an ingest come by a step; for all other steps a text that is rewritten.
 _NEEDS = {
@@ -104,7 +106,10 @@ class CrashRounds:
         """Let an ingest die there; one that never comes by ends, and the next one tries."""
         for _ in range(_MOST_TRIES):
             rebuild = self._prepare(_NEEDS.get(kill.step, "rewrite"))
-            if self._ingest(rebuild=rebuild, kill=[kill.step, kill.moment, kill.call]) is None:
+            if (
+                self._ingest(rebuild=rebuild, beside=kill.step in BESIDE, kill=[kill.step, kill.moment, kill.call])
+                is None
+            ):
                 self.killed[kill.step] += 1
                 return
             kill = Kill(kill.step, kill.moment)
@@ -127,11 +132,11 @@ class CrashRounds:
         return report
 
     def _ingest(
-        self, *, store: str = "chroma", rebuild: bool = False, kill: Sequence[Any] = ()
+        self, *, store: str = "chroma", rebuild: bool = False, beside: bool = False, kill: Sequence[Any] = ()
     ) -> dict[str, Any] | None:
         """Run an ingest; its report, or None when it was killed."""
         started = time.perf_counter()
-        child = self._server.start(f"{TASKS}:ingest", **self._arguments(store, rebuild), kill=list(kill))
+        child = self._server.start(f"{TASKS}:ingest", **self._arguments(store, rebuild), beside=beside, kill=list(kill))
         report = self._judge(*child.wait())
         if report is not None:
             self._seconds = max(self._seconds, time.perf_counter() - started)
@@ -139,8 +144,10 @@ class CrashRounds:
         return report
 
     def _ingest_until(self, seconds: float) -> None:
-        child = self._server.start(f"{TASKS}:ingest", **self._arguments("chroma", self._choose.random() < 0.1))
-        time.sleep(seconds)
+        beside = self._choose.random() < 0.3
+        arguments = self._arguments("chroma", rebuild=self._choose.random() < 0.1)
+        child = self._server.start(f"{TASKS}:ingest", **arguments, beside=beside)
+        time.sleep(seconds + beside * self._choose.uniform(0.0, _PROCESS_SECONDS))
         child.signal(signal.SIGKILL)
         if self._judge(*child.wait()) is not None:
             self._healthy = True

@@ -32,8 +32,14 @@ STEPS: dict[str, tuple[str, str]] = {
     "generation swapped": ("kb.ledger.ledger:Ledger", "complete_generation"),
     "left-over deleted": ("shutil", "rmtree"),
     "store closed": ("kb.store.chroma:ChromaStore", "close"),
+    "store process started": ("kb.ingest.store_process:StoreProcess", "__init__"),
+    "batch handed over": ("kb.ingest.store_process:StoreProcess", "begin_upsert"),
+    "batch waited for": ("kb.ingest.store_process:StoreProcess", "_done"),
+    "store process ended": ("kb.ingest.store_process:StoreProcess", "close"),
 }
 """Every step of the order of writes, and the function that does it."""
+BESIDE = {step for step, (place, _) in STEPS.items() if place.startswith("kb.ingest.store_process:")}
+"""Those of an ingest whose store is open in a process of its own."""
 COMMIT, STATEMENT = "ledger commit", "ledger statement"
 """Steps that are seen in SQL only; a process can die before them."""
 

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 import chromadb.api.rust  # noqa: F401  imported by Chroma when a client is made
 import numpy as np
 
-import kb.store.chroma  # noqa: F401
+import kb.ingest.run
+import kb.store.chroma
 from kb.errors import KbError
 from kb.ledger.hashes import text_hash
 from kb.ledger.ledger import Ledger
@@ -57,9 +58,23 @@ def ingest(
     dimension: int = 32,
     size_tokens: int = 24,
     rebuild: bool = False,
+    beside: bool = False,
     kill: Sequence[Any] = (),
 ) -> dict[str, Any]:
-    """Bring the collection in step; `kill` is a step, `before`, `during` or `after`, and at which call of it."""
+    """Bring the collection in step.
+
+    Args:
+        folder: Where documents and data are.
+        data: The data's folder there.
+        store: The store's name.
+        dimension: Of the embedder.
+        size_tokens: Of a chunk.
+        rebuild: Build anew.
+        beside: Have the store open in a process of its own, as when there is much to write.
+        kill: A step, `before`, `during` or `after`, and at which call of it.
+    """
+    if beside:
+        kb.ingest.run._BESIDE_FROM_BYTES = 0
     if kill:
         die_at(*kill)
     chunking = {"recursive": {"size_tokens": size_tokens, "min_tokens": 0}}

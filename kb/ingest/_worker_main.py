@@ -1,9 +1,8 @@
 """A process that reads files for an ingest; `kb.ingest.workers` starts it by this file's path.
 
-By its path, not by multiprocessing: that would import the caller's `__main__` a second time, which a
-notebook or stdin does not have, and which a script without a guard runs again. Before the first line
-on stdin, which says where modules are and what the limits are, nothing but the standard library is
-imported. Then each line is a request, a path and the name to show; each answer a header and so many bytes.
+Before the first line on stdin, which says where modules are and what the limits are, nothing but the
+standard library is imported. Then each line is a request, a path and the name to show; each answer a
+header and so many bytes.
 
 What this process writes is not trusted: a file may have taken it over. So a document travels as JSON.
 """

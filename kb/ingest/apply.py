@@ -2,6 +2,7 @@
 
 For each batch of documents: vectors into the ledger → new chunks into the store → the ledger flips
 which chunks are live → stale chunks out of the store. Until the flip, questions see the old state.
+A store in a process of its own is written while the next batch is read and embedded.
 """
 
 from __future__ import annotations
@@ -9,16 +10,17 @@ from __future__ import annotations
 import hashlib
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from kb.abilities import LoadsAhead, NotesCuts
 from kb.components import StoreRow
-from kb.errors import LoadError
+from kb.errors import KbError, LoadError
+from kb.ingest.batch import Batch, Begun, Prepared, Tally, UnderWay
 from kb.ingest.report import Problem
 from kb.ledger.documents import SourceRow
-from kb.ledger.hashes import HashedChunk, hashed
+from kb.ledger.hashes import hashed
 from kb.ledger.set_aside import Passage
 from kb.logs import event
 
@@ -38,55 +40,6 @@ _Item = TypeVar("_Item")
 _FIRST_BATCH = 512
 """Chunks written at a time at first; twice as many after each batch that took less than `_QUICK_SECONDS`."""
 _QUICK_SECONDS = 10.0
-
-
-@dataclass(slots=True)
-class Tally:
-    """Counts of a run, while it goes on."""
-
-    indexed: int = 0
-    unchanged: int = 0
-    failed: int = 0
-    chunks_removed: int = 0
-    problems: list[Problem] = field(default_factory=list)
-
-
-@dataclass(frozen=True, slots=True)
-class _Begun:
-    """A file that is being read."""
-
-    row: SourceRow
-    known: SourceRow | None
-    document: Callable[[], Document] | LoadError | None
-    """Waits for it; why it will not come; None when the content is the known one."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Prepared:
-    """A document that has been read and cut, not yet written."""
-
-    source: SourceRow
-    document: Document
-    chunks: tuple[HashedChunk, ...]
-    notes: tuple[str, ...] = ()
-    """What the chunker had to do otherwise than its options say, for the report."""
-    set_aside: tuple[Passage, ...] = ()
-    """What the embedding service refused for good."""
-    seconds: float = 0.0
-    """What it took to wait for it and to cut it."""
-
-
-@dataclass(slots=True)
-class _Batch:
-    """What is written together: one set of requests, one transaction."""
-
-    prepared: list[_Prepared] = field(default_factory=list)
-    touched: list[SourceRow] = field(default_factory=list)
-    """Only the file's times are new."""
-    failures: list[SourceRow] = field(default_factory=list)
-    files: int = 0
-    size: int = 0
-    """Chunks, and one for each file, so that files without chunks do not pile up."""
 
 
 class Applier:
@@ -109,18 +62,26 @@ class Applier:
         self._embedding = embedding
         self._store = store
         self._progress = progress
-        self._batch = _Batch()
+        self._batch = Batch()
+        self._under_way: UnderWay | None = None
+        self._stale: Sequence[str] = ()
+        """Chunks that are live no longer, and still in the store."""
         self._batch_size = min(_FIRST_BATCH, job.limits.batch_chunks)
         self.tally = Tally()
 
     def add(self, files: Iterable[FoundFile], sources: Mapping[str, SourceRow]) -> None:
         """Read, cut, embed and store files that differ from their sources."""
-        with self._job.open_reading() as reading:
-            begun = (self._begin(file, sources.get(file.document_id), reading) for file in files)
-            for one in _ahead(begun, reading.ahead):
-                self._read(one)
-                self._finished_one()
-        self._write()
+        try:
+            with self._job.open_reading() as reading:
+                begun = (self._begin(file, sources.get(file.document_id), reading) for file in files)
+                for one in _ahead(begun, reading.ahead):
+                    self._read(one)
+                    self._finished_one()
+            self._write()
+        except KbError:
+            self._settle()  # what failed is a later batch
+            raise
+        self._settle()
 
     def keep(self, hidden: Iterable[tuple[SourceRow, str]], sources: Mapping[str, SourceRow]) -> None:
         """Report sources that could not be looked at, with the reason; what was read of them before stays."""
@@ -128,6 +89,7 @@ class Applier:
             self._fail(replace(source, status="failed", reason=reason), sources.get(source.document_id))
             self._finished_one()
         self._write()
+        self._settle()
 
     def remove(self, sources: Sequence[SourceRow]) -> None:
         """Take documents out of the collection."""
@@ -138,21 +100,21 @@ class Applier:
             for source in sources:
                 event("file", path=source.path, outcome="removed")
 
-    def _begin(self, file: FoundFile, known: SourceRow | None, reading: Reading) -> _Begun:
+    def _begin(self, file: FoundFile, known: SourceRow | None, reading: Reading) -> Begun:
         """Have a file read, unless its content is known."""
         pipeline = self._job.pipelines[file.suffix]
         row = SourceRow(file.document_id, file.relative, file.size, file.mtime_ns, "", "indexed", "", pipeline)
         try:
             row = replace(row, content_hash=_file_hash(file))
         except LoadError as error:
-            return _Begun(row, known, error)
+            return Begun(row, known, error)
         if known is not None and _same_content(known, row):
-            return _Begun(row, known, None)
+            return Begun(row, known, None)
         if isinstance(self._job.embedder, LoadsAhead):
             self._job.embedder.load_ahead()  # while the file is read
-        return _Begun(row, known, reading.begin(file))
+        return Begun(row, known, reading.begin(file))
 
-    def _read(self, begun: _Begun) -> None:
+    def _read(self, begun: Begun) -> None:
         row, known, started = begun.row, begun.known, time.perf_counter()
         if begun.document is None:
             self._batch.touched.append(row)
@@ -180,16 +142,16 @@ class Applier:
         if row != known:
             self._batch.failures.append(row)
 
-    def _cut(self, row: SourceRow, document: Document) -> _Prepared:
+    def _cut(self, row: SourceRow, document: Document) -> Prepared:
         chunker = self._job.chunker
         notes: tuple[str, ...] = ()
         if isinstance(chunker, NotesCuts):
             chunks, notes = chunker.chunk_with_notes(document)
         else:
             chunks = chunker.chunk(document)
-        return _Prepared(row, document, tuple(hashed(chunk, row.path) for chunk in chunks), notes)
+        return Prepared(row, document, tuple(hashed(chunk, row.path) for chunk in chunks), notes)
 
-    def _take(self, prepared: _Prepared) -> None:
+    def _take(self, prepared: Prepared) -> None:
         self._batch.prepared.append(prepared)
         self._batch.size += len(prepared.chunks)
 
@@ -204,37 +166,67 @@ class Applier:
                 self._batch_size = min(2 * self._batch_size, self._job.limits.batch_chunks)
 
     def _write(self) -> None:
-        """Embed, store and flip what has been read by now."""
-        batch, self._batch = self._batch, _Batch()
+        """Embed what has been read by now, and begin to store it."""
+        batch, self._batch = self._batch, Batch()
         self._progress.begun(batch.files, sum(len(prepared.chunks) for prepared in batch.prepared))
         self._embedding.embed(chunk for prepared in batch.prepared for chunk in prepared.chunks)
         written = [self._without_refused(prepared) for prepared in batch.prepared]
-        self._store.write(self._rows(written))
+        rows = self._rows(written)
+        before = self._taken()
+        try:
+            self._under_way = UnderWay(batch, written, self._store.begin(rows))
+        finally:
+            if before is not None:
+                self._flip(before)  # while the store takes the next one
+        if not self._store.beside:
+            self._settle()
+
+    def _settle(self) -> None:
+        """Wait for the store, and have questions see all that was given to it."""
+        before = self._taken()
+        if before is not None:
+            self._flip(before)
+            self._discard_stale()
+
+    def _taken(self) -> UnderWay | None:
+        """The batch that was under way, once the store has taken it and let go of what the one before made stale."""
+        under_way, self._under_way = self._under_way, None
+        if under_way is not None:
+            under_way.wait()
+            self._discard_stale()
+        return under_way
+
+    def _discard_stale(self) -> None:
+        stale, self._stale = self._stale, ()
+        self._store.discard(stale)
+
+    def _flip(self, taken: UnderWay) -> None:
+        """Have questions see a batch."""
+        batch, written = taken.batch, taken.written
         with self._ledger.transaction():
             for row in batch.touched:
                 self._ledger.touch_source(self._generation, row.document_id, size=row.size, mtime_ns=row.mtime_ns)
             for row in batch.failures:
                 self._ledger.record_failure(self._generation, row)
-            stale = self._ledger.replace_documents(
+            self._stale = self._ledger.replace_documents(
                 self._generation, ((one.source, one.document, one.chunks) for one in written)
             )
             self._ledger.set_aside(self._generation, {one.document.id: one.set_aside for one in written})
-        self._store.discard(stale)
         self.tally.unchanged += len(batch.touched)
-        self.tally.chunks_removed += len(stale)
+        self.tally.chunks_removed += len(self._stale)
         for one in written:
             self._count(one.source, one.notes, chunks=len(one.chunks), seconds=round(one.seconds, 3))
         for row in batch.touched:
             event("file", path=row.path, outcome="unchanged")
         self._progress.done(batch.files)
 
-    def _rows(self, written: Sequence[_Prepared]) -> list[StoreRow]:
+    def _rows(self, written: Sequence[Prepared]) -> list[StoreRow]:
         """Store rows for chunks that the store lacks or holds otherwise."""
         wanted = self._ledger.needing_upsert(self._generation, [one for prepared in written for one in prepared.chunks])
         vectors = self._embedding.vectors([one.text_hash for one in wanted])
         return [StoreRow(one.chunk, one.source, vectors[one.text_hash]) for one in wanted]
 
-    def _without_refused(self, prepared: _Prepared) -> _Prepared:
+    def _without_refused(self, prepared: Prepared) -> Prepared:
         """A document without the chunks that the embedding service refused; it counts as failed."""
         refused = self._embedding.refused
         parts = [(one.chunk, refused[one.text_hash]) for one in prepared.chunks if one.text_hash in refused]

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 from kb.abilities import CountsRequests, CountsTokens, Metered
 from kb.errors import CostRefusedError, NothingIngestedError
-from kb.ingest.apply import Applier, _Batch
+from kb.ingest.apply import Applier
+from kb.ingest.batch import Batch
 from kb.ingest.paid_embedding import PaidEmbedding, batches
 from kb.ingest.plan import hidden_sources
 from kb.ingest.progress import Progress
@@ -198,7 +199,7 @@ class _Rehearsal(Applier):
         self.more_chunks -= len(gone)
 
     def _write(self) -> None:
-        batch, self._batch = self._batch, _Batch()
+        batch, self._batch = self._batch, Batch()
         self._embedding.embed(chunk for prepared in batch.prepared for chunk in prepared.chunks)
         for one in batch.prepared:
             former = set(self._ledger.chunk_ids(self._generation, [one.source.document_id]))

@@ -34,6 +34,9 @@ _UNNAMED = "a process that has only just begun or is about to end"
 _LOOK_SECONDS = 0.05
 """`lock_state` holds the lock for a moment when it looks; after this it has let go."""
 
+_LEFT_BEHIND_SECONDS = 10.0
+"""A process that a holder had started to write for it ends after the holder, when it was killed; at once on Linux."""
+
 
 @dataclass(frozen=True, slots=True)
 class LockState:
@@ -49,6 +52,16 @@ class LockState:
 
 
 FREE = LockState(held=False, holder=None)
+
+
+@dataclass(frozen=True, slots=True)
+class HeldLock:
+    """The right to write to a collection."""
+
+    died: LockState
+    """Who held it last and never let go of it, killed or lost with its machine; `FREE` when nobody did."""
+    file: int
+    """The descriptor that the lock is on: a process that inherits it keeps others out until both have ended."""
 
 
 def lock_state(folder: Path) -> LockState:
@@ -69,7 +82,7 @@ def lock_state(folder: Path) -> LockState:
 
 
 @contextmanager
-def write_lock(folder: Path, work: str = "ingest") -> Iterator[LockState]:
+def write_lock(folder: Path, work: str = "ingest") -> Iterator[HeldLock]:
     """Hold the right to write to the collection in `folder`, which is created.
 
     It excludes other processes and other threads alike. A child made by fork inherits it, and keeps
@@ -79,9 +92,6 @@ def write_lock(folder: Path, work: str = "ingest") -> Iterator[LockState]:
         folder: The collection's folder.
         work: What it is held for, in a word.
 
-    Yields:
-        Who held it last and never let go of it, killed or lost with its machine; `FREE` when nobody did.
-
     Raises:
         LockedError: someone else holds it; told at once, without waiting.
         StoreError: the file system cannot lock, or the folder cannot be written.
@@ -90,10 +100,7 @@ def write_lock(folder: Path, work: str = "ingest") -> Iterator[LockState]:
     holder = real / _HOLDER_FILE
     with _open(real) as file:
         try:
-            locked = _try_lock(file)
-            if not locked:
-                time.sleep(_LOOK_SECONDS)
-                locked = _try_lock(file)
+            locked = _lock(file, holder)
         except OSError as error:
             raise StoreError(
                 f"{real / _LOCK_FILE} cannot be locked: {error}. Choose a data_dir on a local disk"
@@ -104,7 +111,7 @@ def write_lock(folder: Path, work: str = "ingest") -> Iterator[LockState]:
         try:
             before = _left(holder)
             _write_holder(holder, work)
-            yield before
+            yield HeldLock(before, file.fileno())
         finally:
             with suppress(OSError):  # it is only a message; the next holder overwrites it
                 holder.unlink(missing_ok=True)
@@ -149,6 +156,34 @@ def _read_holder(holder: Path) -> str:
     except OSError:  # it has the lock, and has not yet written, or has just removed, its name
         return _UNNAMED
     return holder_in_words if work in (None, "ingest") else f"{work} by {holder_in_words}"
+
+
+def _lock(file: IO[bytes], holder: Path) -> bool:
+    """Take the lock: who only looks lets go in a moment, and what a killed holder has left behind ends soon."""
+    until = time.monotonic() + _LEFT_BEHIND_SECONDS
+    while not _try_lock(file):
+        time.sleep(_LOOK_SECONDS)
+        if _try_lock(file):
+            break
+        if not _is_dead(holder) or time.monotonic() > until:
+            return False
+    return True
+
+
+def _is_dead(holder: Path) -> bool:
+    """Whether the process that took the lock is no more, on this machine."""
+    if sys.platform == "win32":  # there a signal to look would end it
+        return False
+    try:
+        told = json.loads(holder.read_text(encoding="utf-8"))
+        if told["host"] != socket.gethostname():
+            return False
+        os.kill(int(told["pid"]), 0)
+    except ProcessLookupError:
+        return True
+    except (OSError, ValueError, KeyError, TypeError, OverflowError):
+        return False
+    return False
 
 
 def _left(holder: Path) -> LockState:

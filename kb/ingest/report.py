@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
-    from kb.ingest.apply import Tally
+    from kb.ingest.batch import Tally
     from kb.ingest.paid_embedding import PaidEmbedding
     from kb.ingest.plan import Plan
     from kb.ingest.survey import Survey

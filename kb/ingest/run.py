@@ -14,14 +14,15 @@ from kb.ingest.estimate import check_cost, dollars, rehearse
 from kb.ingest.job import Job
 from kb.ingest.last_run import kept_as_last
 from kb.ingest.left_over import clear_damaged, delete_left_over
-from kb.ingest.lock import write_lock
+from kb.ingest.lock import HeldLock, write_lock
 from kb.ingest.paid_embedding import PaidEmbedding
 from kb.ingest.plan import Plan, hidden_sources
 from kb.ingest.progress import Progress
 from kb.ingest.report import IngestReport, Outcome, make_report
+from kb.ingest.store_process import AVAILABLE
 from kb.ingest.survey import check_data_folder, plan_for, survey
 from kb.ingest.synced_store import SyncedStore
-from kb.ingest.watching import open_watched, say_finished, say_planned, say_started
+from kb.ingest.watching import WatchedStore, say_finished, say_planned, say_started
 from kb.ledger.ledger import Ledger
 
 if TYPE_CHECKING:
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
     from kb.ledger.generations import Generation
 
 __all__ = ["Job", "run"]
+
+_BESIDE_FROM_BYTES = 4_000_000
+"""Of documents: some 4,000 chunks of plain text, which Chroma takes 6 seconds to write."""
 
 
 def run(job: Job) -> IngestReport:
@@ -42,8 +46,8 @@ def run(job: Job) -> IngestReport:
     """
     started = time.perf_counter()
     check_data_folder(job)
-    with write_lock(job.folder) as died, Ledger(job.folder) as ledger, kept_as_last(ledger) as done_with:
-        say_started(job, died)
+    with write_lock(job.folder) as lock, Ledger(job.folder) as ledger, kept_as_last(ledger) as done_with:
+        say_started(job, lock.died)
         found = survey(ledger, job)
         if job.max_cost is not None:
             check_cost(rehearse(ledger, found, job), job, job.max_cost)
@@ -52,8 +56,8 @@ def run(job: Job) -> IngestReport:
         if target.generation != found.current:
             plan = plan_for(ledger, target.generation.number, found.found, found.selection, job)
         say_planned(found.found, plan, target.generation.number, rebuild=target.former is not None)
-        clear_damaged(ledger, target.generation, job.store, died)
-        done = _write(ledger, target, plan, found.plan, job, after_crash=died.holder is not None)
+        clear_damaged(ledger, target.generation, job.store, lock.died)
+        done = _write(ledger, target, plan, found.plan, job, lock)
         delete_left_over(ledger, job.store)
         report = done_with(make_report(found, done, time.perf_counter() - started))
         say_finished(report)
@@ -93,7 +97,7 @@ def _remember(ledger: Ledger, job: Job) -> None:
         ledger.set_collection_name(job.collection)
 
 
-def _write(ledger: Ledger, target: _Target, plan: Plan, known: Plan, job: Job, *, after_crash: bool) -> Outcome:
+def _write(ledger: Ledger, target: _Target, plan: Plan, known: Plan, job: Job, lock: HeldLock) -> Outcome:
     """Ingest into the target; one that is built beside the former takes its place when it is complete.
 
     Args:
@@ -102,7 +106,7 @@ def _write(ledger: Ledger, target: _Target, plan: Plan, known: Plan, job: Job, *
         plan: What is to be done there.
         known: The same against what answers questions now.
         job: The job.
-        after_crash: Whether the last ingest did not end.
+        lock: The collection's.
     """
     generation, former = target.generation.number, target.former
     folder = ledger.generation_folder(target.generation)
@@ -111,11 +115,12 @@ def _write(ledger: Ledger, target: _Target, plan: Plan, known: Plan, job: Job, *
     chunks_before = ledger.counts(generation).chunks
     with Progress(len(plan.due) + len(hidden), quiet=job.quiet) as progress:
         embedding = PaidEmbedding(ledger, job.embedder, generation, progress.embedded)
-        opener = partial(open_watched, job.store, target.generation, folder, job.root)
+        beside = lock.file if _takes_long(plan, job) else None
+        opener = partial(WatchedStore, job.store, target.generation, folder, job.root, beside)
         synced = SyncedStore(ledger, generation, folder, job.store.name, opener, embedding, job.limits.batch_chunks)
         with closing(synced) as store, job.lent.bound(embedding):
             applier = Applier(job, ledger, target.generation, former, embedding, store, progress)
-            store.restore(after_crash=after_crash)
+            store.restore(after_crash=lock.died.holder is not None)
             applier.remove(gone)
             applier.keep(hidden, plan.sources)
             applier.add(plan.due, plan.sources)
@@ -126,6 +131,11 @@ def _write(ledger: Ledger, target: _Target, plan: Plan, known: Plan, job: Job, *
             _remember(ledger, job)
     chunks = ledger.counts(generation).chunks
     return Outcome(plan, hidden, applier.tally, embedding, chunks_before, chunks, dollars(embedding.tokens, job))
+
+
+def _takes_long(plan: Plan, job: Job) -> bool:
+    """Whether writing the store is worth a process of its own, which takes a second of a processor to start."""
+    return AVAILABLE and job.store.in_files and sum(file.size for file in plan.due) >= _BESIDE_FROM_BYTES
 
 
 def _by_whether_moved(plan: Plan) -> tuple[list[SourceRow], list[SourceRow]]:

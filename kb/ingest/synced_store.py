@@ -12,8 +12,8 @@ from kb.ingest.paid_embedding import batches
 from kb.ledger.in_step import filled_store, forget_filled, remember_filled
 
 if TYPE_CHECKING:
-    from kb.components import Store
     from kb.ingest.paid_embedding import PaidEmbedding
+    from kb.ingest.watching import WatchedStore
     from kb.ledger.ledger import Ledger
 
 
@@ -31,7 +31,7 @@ class SyncedStore:
         generation: int,
         folder: Path,
         name: str,
-        opener: Callable[[], Store],
+        opener: Callable[[], WatchedStore],
         embedding: PaidEmbedding,
         page: int,
     ) -> None:
@@ -42,7 +42,7 @@ class SyncedStore:
         self._opener = opener
         self._embedding = embedding
         self._page = page
-        self._store: Store | None = None
+        self._store: WatchedStore | None = None
 
     def restore(self, *, after_crash: bool = False) -> None:
         """Finish what an interrupted run left, and fill a store that is new, or was lost with its folder.
@@ -59,12 +59,21 @@ class SyncedStore:
         if not in_step:
             self.discard(self._ledger.stale_rows(self._generation))
 
-    def write(self, rows: Sequence[StoreRow]) -> None:
-        """Upsert rows that are not live yet; they count as held once the ledger flips them live."""
-        if rows:
-            store = self._open()
-            self._ledger.mark_dirty(self._generation, [row.chunk.id for row in rows])
-            store.upsert(rows)
+    @property
+    def beside(self) -> bool:
+        """Whether what `begin` begins goes on while this process does other things."""
+        return self._store is not None and self._store.beside
+
+    def begin(self, rows: Sequence[StoreRow]) -> Callable[[], None]:
+        """Begin to upsert rows that are not live yet; they count as held once the ledger flips them live.
+
+        What is given waits until it is done, and has to be called before anything else is asked.
+        """
+        if not rows:
+            return lambda: None
+        store = self._open()
+        self._ledger.mark_dirty(self._generation, [row.chunk.id for row in rows])
+        return store.begin_upsert(rows)
 
     def discard(self, chunk_ids: Sequence[str]) -> None:
         """Delete rows that are live no longer."""
@@ -78,7 +87,7 @@ class SyncedStore:
             self._store.close()
             self._store = None
 
-    def _open(self) -> Store:
+    def _open(self) -> WatchedStore:
         if self._store is None:
             try:
                 self._folder.mkdir(parents=True, exist_ok=True)
@@ -88,7 +97,7 @@ class SyncedStore:
             self._bring_in_step(self._store)
         return self._store
 
-    def _bring_in_step(self, store: Store) -> None:
+    def _bring_in_step(self, store: WatchedStore) -> None:
         filled = filled_store(self._folder)
         if filled not in (None, self._name):
             # The book is about the other store. First the book: after a crash in between this is done again.
@@ -99,7 +108,7 @@ class SyncedStore:
         self._put_back(store)
         remember_filled(self._folder, self._name)
 
-    def _compare(self, store: Store) -> None:
+    def _compare(self, store: WatchedStore) -> None:
         """Take out of the book what the store lost, and out of the store what is not live.
 
         A store on a server may hold rows of a ledger that is no more.
@@ -110,7 +119,7 @@ class SyncedStore:
             self._ledger.forget_rows(self._generation, sorted(lost))
         self.discard(sorted(held - live))
 
-    def _put_back(self, store: Store) -> None:
+    def _put_back(self, store: WatchedStore) -> None:
         """Upsert live chunks that the store lacks, or may hold otherwise than the ledger."""
         for batch in batches(self._ledger.unsynced_chunks(self._generation), self._page):
             self._embedding.embed(batch)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kb.ingest.store_process import StoreProcess
 from kb.logs import event, note
 
 if TYPE_CHECKING:
@@ -62,31 +63,78 @@ def say_finished(report: IngestReport) -> None:
     event("finished", **counts, texts_per_second=round(report.embedded / seconds, 1))
 
 
-def open_watched(opener: CollectionStore, generation: Generation, folder: Path, root: Path) -> Store:
-    """Open a store whose writes are recorded."""
-    with _timed("store opened", store=opener.name, generation=generation.number):
-        return _WatchedStore(opener.open(generation, folder, root))
+class WatchedStore:
+    """A store whose writes are recorded."""
 
+    def __init__(
+        self, opener: CollectionStore, generation: Generation, folder: Path, root: Path, beside: int | None
+    ) -> None:
+        """Open it.
 
-class _WatchedStore:
-    """A store; see `Store` in kb/components.py."""
+        Args:
+            opener: The collection's store.
+            generation: The generation to write to.
+            folder: Its folder.
+            root: The folder of the collection's documents, for messages.
+            beside: The descriptor of the collection's lock, to open it in a process of its own; None for this one.
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
-        self.delete_document = store.delete_document
-        self.search = store.search
-        self.vectors = store.vectors
-        self.chunk_ids = store.chunk_ids
-        self.count = store.count
-        self.close = store.close
+        Raises:
+            KbError: see `CollectionStore.open`.
+        """
+        self._store: Store | StoreProcess
+        with _timed("store opened", store=opener.name, generation=generation.number):
+            self._store = _open(opener, generation, folder, root, beside)
+        self.beside = isinstance(self._store, StoreProcess)
+        """Whether what `begin_upsert` begins goes on while this process does other things."""
+        self.chunk_ids = self._store.chunk_ids
+        self.count = self._store.count
+        self.close = self._store.close
+
+    def begin_upsert(self, rows: Sequence[StoreRow]) -> Callable[[], None]:
+        """Begin to upsert; what is given waits until it is done."""
+        if not isinstance(self._store, StoreProcess):
+            self.upsert(rows)
+            return _nothing
+        started, wait = time.perf_counter(), self._store.begin_upsert(rows)
+
+        def finish() -> None:
+            wait()
+            _written(len(rows), started)
+
+        return finish
 
     def upsert(self, rows: Sequence[StoreRow]) -> None:
-        with _timed("store written", rows=len(rows)):
-            self._store.upsert(rows)
+        """As `Store`."""
+        started = time.perf_counter()
+        self._store.upsert(rows)
+        _written(len(rows), started)
 
     def delete(self, chunk_ids: Sequence[str]) -> None:
+        """As `Store`."""
         with _timed("store rows deleted", rows=len(chunk_ids)):
             self._store.delete(chunk_ids)
+
+
+def _open(
+    opener: CollectionStore, generation: Generation, folder: Path, root: Path, beside: int | None
+) -> Store | StoreProcess:
+    if beside is not None:
+        opener.check_files(folder)
+        section = opener.settings.store
+        place = opener.place(generation, folder, root)
+        try:
+            return StoreProcess(section.use, section.options(section.use), place, beside)
+        except OSError as error:  # slower without
+            event("store process not started", reason=str(error.strerror))
+    return opener.open(generation, folder, root)
+
+
+def _nothing() -> None:
+    return
+
+
+def _written(rows: int, started: float) -> None:
+    event("store written", rows=rows, seconds=round(time.perf_counter() - started, 3))
 
 
 @contextmanager

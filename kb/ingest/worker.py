@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kb.errors import KbError, LoadError
 from kb.ingest import _worker_main
 from kb.ingest._worker_main import DOCUMENT, HEADER, READY
+from kb.ingest.processes import how_it_ended, module_path, start_helper
 
 if TYPE_CHECKING:
     from kb.ingest.walk import FoundFile
@@ -24,28 +20,16 @@ if TYPE_CHECKING:
 _START_SECONDS = 60.0
 """A busy machine takes seconds for a process and its imports."""
 
-_END_SECONDS = 2.0
-"""Between the end of a process's output and its own end."""
-
 _BYTES_PER_MEGABYTE = 1024 * 1024
 
 _MOST_OF_A_REASON = 2000
 """Bytes; a library's message can quote the file."""
 
-_WITHOUT_MEMORY = ("SIGABRT", "SIGTRAP", "SIGILL")
-"""How a native library ends itself when it gets none."""
-
-_NO_CONSOLE = int(getattr(subprocess, "CREATE_NO_WINDOW", 0))
-"""On Windows a process would show a console of its own where the program has none."""
-
 
 def setup_line(section: LoadingSection, options: Mapping[str, Mapping[str, Any]]) -> bytes:
     """What a process is told before its first file; through the pipe, as options may hold passwords."""
-    # As it is here: the program may have been started from its folder, or have put another one there itself.
-    path = [os.path.abspath(entry) for entry in sys.path]
-    home = str(Path(_worker_main.__file__).parents[2])
     setup = {
-        "path": path if home in path else [*path, home],
+        "path": module_path(),
         "options": {name: dict(table) for name, table in options.items()},
         "max_file_bytes": int(section.max_file_megabytes * _BYTES_PER_MEGABYTE),
         "max_text_megabytes": section.max_text_megabytes,
@@ -65,16 +49,8 @@ class Worker:
             KbError: the system cannot start it.
         """
         try:
-            self._process = subprocess.Popen(
-                # -P: the script's folder, kb/ingest, is no place to import from.
-                [sys.executable, "-P", str(Path(_worker_main.__file__))],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,  # native libraries complain there of damaged files
-                # Several processes read; none needs threads for its sums.
-                env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
-                creationflags=_NO_CONSOLE,
-            )
+            # Several processes read; none needs threads for its sums.
+            self._process = start_helper(_worker_main.__file__, OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1")
         except OSError as error:
             raise _cannot_start(str(error.strerror)) from error
         assert self._process.stdin is not None, "it is a pipe"
@@ -100,7 +76,7 @@ class Worker:
         if kind != READY:
             said = content.decode("utf-8", "replace")
             late = f"it was not ready within {_START_SECONDS:g} seconds"
-            raise _cannot_start(said or (late if self._late else self._how_it_ended()))
+            raise _cannot_start(said or (late if self._late else how_it_ended(self._process)))
 
     def read(self, file: FoundFile, limits: LoadingSection) -> bytes:
         """Read a file: its document as JSON, not yet checked.
@@ -119,8 +95,8 @@ class Worker:
             reason = f"it was not read within {limits.max_seconds:g} seconds; split it, or raise [loading] max_seconds"
         else:
             reason = (
-                f"the process that read it {self._how_it_ended()}; open and save it anew, or, if it is very large, "
-                "split it or raise [loading] max_memory_megabytes"
+                f"the process that read it {how_it_ended(self._process)}; open and save it anew, or, if it is very "
+                "large, split it or raise [loading] max_memory_megabytes"
             )
         raise LoadError(file.relative, reason)
 
@@ -167,18 +143,6 @@ class Worker:
     def _kill_late(self) -> None:
         self._late = True
         self._process.kill()
-
-    def _how_it_ended(self) -> str:
-        try:
-            status = self._process.wait(_END_SECONDS)
-        except subprocess.TimeoutExpired:
-            return "gave no answer that makes sense"
-        if status >= 0:
-            return f"ended with exit status {status}"
-        name = signal.Signals(-status).name if -status in set(signal.Signals) else f"signal {-status}"
-        if name == "SIGKILL":
-            return "was killed (SIGKILL), perhaps because the machine had no memory left"
-        return f"crashed ({name})" + ", perhaps for want of memory" * (name in _WITHOUT_MEMORY)
 
 
 def _cannot_start(reason: str) -> KbError:

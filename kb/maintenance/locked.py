@@ -27,7 +27,8 @@ def locked(store: CollectionStore, work: str) -> Iterator[Ledger]:
     """
     if not (store.folder / LEDGER_FILE).exists():
         raise nothing_in(store)
-    with write_lock(store.folder, work) as died, Ledger(store.folder) as ledger:
+    with write_lock(store.folder, work) as lock, Ledger(store.folder) as ledger:
+        died = lock.died
         if died.work == "ingest":
             # Its name goes with the lock that is taken over, so from now on the ledger knows.
             ledger.set_last_run(LastRun(died.since or "", 0.0, "died", died.holder or ""))

@@ -89,8 +89,8 @@ def test_ctrl_c_stops_within_two_seconds_and_the_same_command_goes_on(
     assert said == "interrupted; what was done is kept, the same command goes on from here\n"
     assert took < STOPS_WITHIN_SECONDS
     wait_until(lambda: session_is_empty(process.pid), "no worker process is left")
-    with write_lock(tmp_path / "kb_data" / "knowledge_base") as died:
-        assert died.holder is None, "it was told to stop, and let go of the lock"
+    with write_lock(tmp_path / "kb_data" / "knowledge_base") as lock:
+        assert lock.died.holder is None, "it was told to stop, and let go of the lock"
     assert events(tmp_path)[-1]["event"] == "interrupted"
     if variables is CHROMA:
         report = json.loads(run(INGEST, "docs", "--json", cwd=tmp_path, env=variables).stdout)

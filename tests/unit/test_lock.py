@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -10,6 +12,7 @@ import pytest
 
 from kb.errors import LockedError
 from kb.ingest.lock import write_lock
+from tests.commands import ROOT
 from tests.lock_holder import another_process_holding
 
 
@@ -29,11 +32,11 @@ def test_the_lock_is_free_after_its_holder_was_killed(tmp_path: Path) -> None:
         process.wait(timeout=10)
     # What the dead process left beside the lock is overwritten by ours.
     told = pytest.raises(LockedError, match=f"process {os.getpid()} ")
-    with write_lock(tmp_path / "kb") as died, told, write_lock(tmp_path / "kb"):
+    with write_lock(tmp_path / "kb") as lock, told, write_lock(tmp_path / "kb"):
         pass
-    assert f"process {process.pid} on " in (died.holder or "")
-    with write_lock(tmp_path / "kb") as nobody:
-        assert nobody.holder is None
+    assert f"process {process.pid} on " in (lock.died.holder or "")
+    with write_lock(tmp_path / "kb") as lock:
+        assert lock.died.holder is None
 
 
 def test_the_lock_is_free_after_its_holder_ended(tmp_path: Path) -> None:
@@ -89,3 +92,28 @@ def test_the_message_is_clear_when_the_holder_has_not_yet_said_its_name(tmp_path
                 (tmp_path / "lock.holder").write_text(content, encoding="utf-8")
             with pytest.raises(LockedError, match="only just begun"), write_lock(tmp_path):
                 pass
+
+
+LEAVE_ONE_BEHIND = """
+import subprocess, sys
+from pathlib import Path
+from kb.ingest.lock import write_lock
+with write_lock(Path(sys.argv[1])) as lock:
+    sleep = [sys.executable, "-c", "import time; time.sleep(1.5)"]
+    subprocess.Popen(sleep, pass_fds=(lock.file,), stdout=subprocess.DEVNULL)
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a process there cannot inherit the lock")
+def test_who_a_killed_holder_left_behind_keeps_others_out_and_they_wait_for_its_end(tmp_path: Path) -> None:
+    script = [sys.executable, "-c", LEAVE_ONE_BEHIND, str(tmp_path)]
+    with subprocess.Popen(script, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"held\n"
+        process.kill()
+    began = time.monotonic()
+    with write_lock(tmp_path) as lock:
+        assert time.monotonic() - began > 0.5
+        assert f"process {process.pid} on " in (lock.died.holder or "")
