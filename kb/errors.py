@@ -9,6 +9,7 @@ KbError                       catch this to catch them all
 │   ├── QuotaError            the account is out of credit: waiting does not help
 │   └── RefusedError          this input or model was refused for good
 ├── StoreError                the vector store cannot be opened, read or written
+│   └── StoreDiedError        the process that wrote it was killed or crashed
 ├── LedgerError               the ledger cannot be opened, or is of a newer version
 ├── IndexMismatchError        the index was built with another embedder: `stored`, `configured`
 ├── NothingIngestedError      a question before the first ingest
@@ -85,6 +86,10 @@ class RefusedError(ServiceError):
 
 class StoreError(KbError):
     """The vector store cannot be opened, read or written."""
+
+
+class StoreDiedError(StoreError):
+    """The process that an ingest has its store written by was killed, or crashed."""
 
 
 class LedgerError(KbError):

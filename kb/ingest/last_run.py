@@ -9,7 +9,7 @@ from dataclasses import fields
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from kb.errors import KbError, LedgerError
+from kb.errors import KbError, LedgerError, StoreDiedError
 from kb.ledger.runs import Ending, LastRun
 
 if TYPE_CHECKING:
@@ -38,8 +38,12 @@ def kept_as_last(ledger: Ledger) -> Iterator[Callable[[IngestReport], IngestRepo
         yield done
     except BaseException as error:
         with suppress(LedgerError):  # what ended the run is worth more than the note about it
-            interrupted = isinstance(error, (KeyboardInterrupt, SystemExit))
+            ended: Ending = "failed"
+            if isinstance(error, (KeyboardInterrupt, SystemExit)):
+                ended = "interrupted"
+            elif isinstance(error, StoreDiedError):
+                ended = "died"
             # What is not ours may quote anything, a key among it.
             said = str(error) if isinstance(error, KbError) else type(error).__name__
-            keep("interrupted" if interrupted else "failed", said)
+            keep(ended, said)
         raise

@@ -27,14 +27,14 @@ def clear_damaged(ledger: Ledger, generation: Generation, store: CollectionStore
         died: Who died while writing, if someone did.
 
     Raises:
-        StoreError: the files are damaged, and the last run came to its end.
+        StoreError: the files are damaged, and no run has died.
     """
     folder = ledger.generation_folder(generation)
     try:
         store.check_files(folder)
     except StoreError:
         last = ledger.last_run()
-        if died.holder is None and (last is None or last.ended == "done"):
+        if died.holder is None and (last is None or last.ended not in ("died", "interrupted")):
             raise
         shutil.rmtree(folder, ignore_errors=True)
 

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from kb.errors import KbError, StoreError
+from kb.errors import KbError, StoreDiedError
 from kb.ingest import _store_main
 from kb.ingest.processes import how_it_ended, module_path, start_helper
 
@@ -47,6 +47,7 @@ class StoreProcess:
 
         Raises:
             OSError: the system starts no process.
+            StoreDiedError: it has died; so in every other call.
             KbError: see the component's `build`.
         """
         self._process = start_helper(_store_main.__file__, inherit=(lock,))
@@ -118,7 +119,7 @@ class StoreProcess:
         try:
             done, given = pickle.load(self._answers)
         except Exception as error:
-            raise StoreError(
+            raise StoreDiedError(
                 f"the process that writes the index {how_it_ended(self._process)}. Start the ingest again: it goes on "
                 "from here, and nothing is embedded twice"
             ) from error

@@ -16,7 +16,7 @@ _KEY = "last_run"
 
 @dataclass(frozen=True, slots=True)
 class LastRun:
-    """One run of an ingest; `died` when it was killed, which is only noticed later."""
+    """One run of an ingest; `died` when it was killed, which is only noticed later, or who wrote its store."""
 
     began: str
     """UTC, ISO 8601."""

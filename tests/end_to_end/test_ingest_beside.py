@@ -15,7 +15,7 @@ import pytest
 
 import kb.ingest.run
 import kb.ingest.store_process
-from kb.errors import ServiceError, StoreError
+from kb.errors import ServiceError, StoreDiedError, StoreError
 from kb.ingest.store_process import StoreProcess
 from tests.commands import ROOT
 from tests.end_to_end._bases import NUMBERS, CountingEmbedder, Place, a_text
@@ -120,7 +120,7 @@ def test_a_process_that_is_killed_ends_the_ingest_and_the_next_one_goes_on(
         if name == "close":
             place.ingest(options=SMALL_BATCHES)  # all was done
         else:
-            with pytest.raises(StoreError, match=r"was killed \(SIGKILL\).*Start the ingest again"):
+            with pytest.raises(StoreDiedError, match=r"was killed \(SIGKILL\).*Start the ingest again"):
                 place.ingest(options=SMALL_BATCHES)
     report = place.ingest(options=SMALL_BATCHES)
     assert (report.indexed + report.unchanged, report.failed) == (3, 0)
@@ -141,7 +141,7 @@ def test_an_index_that_it_left_damaged_is_filled_again_by_the_next_ingest(
 
     with monkeypatch.context() as patch:
         before(patch, "begin_upsert", 2, cut_and_kill)
-        with pytest.raises(StoreError):
+        with pytest.raises(StoreDiedError):
             place.ingest(options=SMALL_BATCHES)
     assert place.ingest().failed == 0
     assert len(place.contents()) == 15
