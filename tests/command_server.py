@@ -48,6 +48,11 @@ class CommandServer:
     def __init__(self) -> None:
         self._process: subprocess.Popen[str] | None = None
 
+    @property
+    def pid(self) -> int | None:
+        """None before the first command."""
+        return None if self._process is None else self._process.pid
+
     def run(
         self, module: str, arguments: Sequence[str], cwd: Path, env: Mapping[str, str], stdin: bytes, seconds: float
     ) -> tuple[int, bytes, bytes]:

@@ -22,7 +22,7 @@ QUERY, INGEST = "kb.query", "pipelines.ingest"
 SECONDS = 60.0
 """A busy machine is slow; a command that hangs is found out all the same."""
 
-_SERVER = CommandServer()
+SERVER = CommandServer()
 
 FAST = {"KB_EMBEDDING__USE": "hashing", "KB_STORE__USE": "memory"}
 
@@ -57,7 +57,7 @@ def run(
         )
         status, out, said = done.returncode, done.stdout, done.stderr
     else:
-        status, out, said = _SERVER.run(module, arguments, cwd, given, content, 2 * SECONDS)
+        status, out, said = SERVER.run(module, arguments, cwd, given, content, 2 * SECONDS)
     return subprocess.CompletedProcess(line, status, out.decode(), said.decode())
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+from tests.commands import SERVER
+
 PROJECT = Path(__file__).parents[1]
 
 LOADER = r'''
@@ -174,6 +176,6 @@ def is_running(pid_file: Path) -> bool:
 
 
 def children() -> list[int]:
-    """The processes that this one has started and not yet waited for."""
+    """The processes that this one has started and not yet waited for, but for the one that runs commands."""
     tasks = Path("/proc/self/task").glob("*/children")
-    return [int(pid) for task in tasks for pid in task.read_text().split()]
+    return [int(pid) for task in tasks for pid in task.read_text().split() if int(pid) != SERVER.pid]

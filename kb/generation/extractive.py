@@ -18,6 +18,7 @@ from pydantic import Field
 from kb.components import Embedder, Parts
 from kb.errors import ConfigError
 from kb.generation._asked import given_form, unknown_names
+from kb.generation._remembered import RememberedVectors
 from kb.generation._units import Unit, plain, row_as_text, units
 from kb.prompts import not_found_text, question_language
 from kb.records import Generated, Hit
@@ -75,6 +76,7 @@ class ExtractiveGenerator:
     def __init__(self, options: Options, embedder: Embedder) -> None:
         self._options = options
         self._embedder = embedder
+        self._remembered = RememberedVectors(embedder)
 
     def generate(self, question: str, hits: Sequence[Hit]) -> Generated:
         """Quote what answers `question`; no hits, or nothing close enough, gives `answered = False`."""
@@ -122,7 +124,7 @@ class ExtractiveGenerator:
         words = _word_scores(question, found)
         near = [hits[unit.number - 1].similarity for unit in found]
         likely = sorted(range(len(found)), key=lambda i: -(words[i] + near[i]))[:_EMBEDDED_UNITS]
-        vectors = self._embedder.embed_documents([self._embedded(found[i]) for i in likely])
+        vectors = self._remembered.of([self._embedded(found[i]) for i in likely])
         similarities = vectors @ self._embedder.embed_queries([question])[0]
         form = given_form(question)
         result = []

@@ -19,11 +19,11 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 from tests.end_to_end._bases import UNREADABLE, CountingEmbedder, Place, a_text
 
 # A pair that differs in case alone where the file system can hold it; names that Unicode spells in two ways.
-NAMES = ["a.md", "sub/b.md", "é.md", "ポリシー.txt", *(["A.md"] if sys.platform == "linux" else [])]
+NAMES = ["a.md", "sub/b.md", "é.md", "ポリシー.markdown", *(["A.md"] if sys.platform == "linux" else [])]
 # Patterns and what they match of the names.
 PATTERNS: dict[str, Callable[[str], bool]] = {
     "/sub/": lambda name: name == "sub/b.md",
-    "*.txt": lambda name: name == "ポリシー.txt",
+    "*.markdown": lambda name: name == "ポリシー.markdown",
     "a.md": lambda name: name == "a.md",
     "é.md": lambda name: name == "é.md",
 }
