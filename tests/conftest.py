@@ -18,6 +18,15 @@ hypothesis.settings.load_profile("kb")
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+# Files that take longest begin first, so that no processor waits for another at the end.
+_LONGEST = ("test_golden.py", "test_quickstart.py", "test_workers.py", "test_ingest_isolation.py")
+
+
+@pytest.hookimpl(trylast=True)  # after the files were shuffled
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: item.path.name not in _LONGEST)
+
+
 @pytest.fixture(scope="session", autouse=True)
 def no_user_settings() -> Iterator[None]:
     """Take the person's own settings and keys out of the environment, before any other fixture runs."""

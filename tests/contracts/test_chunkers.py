@@ -5,6 +5,7 @@ A new chunker is in this suite as soon as its file is in kb/chunking.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +20,7 @@ from tests.contracts._counting import COUNTERS, OVERHEAD, parts
 
 NAMES = component_names("chunking")
 each_chunker = pytest.mark.parametrize("name", NAMES)
-few_examples = settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+some_examples = settings(max_examples=50, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 
 MAX_TOKENS = 512
 # Small sizes bring out what large ones hide; a chunker takes those that it has options for.
@@ -137,65 +138,48 @@ def _block(kind: str, rows: list[str]) -> str:
 cases = st.builds(Case, documents(), st.sampled_from(sorted(COUNTERS)), st.booleans())
 
 
-@each_chunker
-@few_examples
-@given(case=cases)
-def test_a_chunk_is_its_span_of_the_document(name: str, case: Case) -> None:
-    for chunk in chunks_of(name, case):
+def spans_are_those_of_the_document(case: Case, chunks: Sequence[Chunk]) -> None:
+    for chunk in chunks:
         assert case.document.text[chunk.start : chunk.end] == chunk.text
         assert chunk.text == chunk.text.strip() != ""
         assert chunk.document_id == case.document.id
-
-
-@each_chunker
-@few_examples
-@given(case=cases)
-def test_every_character_that_is_not_blank_is_in_a_chunk(name: str, case: Case) -> None:
-    text = case.document.text
-    covered = bytearray(len(text))
-    for chunk in chunks_of(name, case):
-        covered[chunk.start : chunk.end] = b"\1" * (chunk.end - chunk.start)
-    assert [at for at, character in enumerate(text) if not covered[at] and not character.isspace()] == []
-
-
-@each_chunker
-@few_examples
-@given(case=cases)
-def test_what_is_sent_is_never_larger_than_the_embedder_takes(name: str, case: Case) -> None:
-    count = COUNTERS[case.counter]
-    size = options_of(name, case.small).get("size_tokens", MAX_TOKENS)
-    for chunk in chunks_of(name, case):
-        assert count(chunk.embedded_text) + OVERHEAD <= room_of(name, case.small)
-        assert count(chunk.text) <= size
-
-
-@each_chunker
-@few_examples
-@given(case=cases)
-def test_spans_rise(name: str, case: Case) -> None:
-    chunks = chunks_of(name, case)
     assert [chunk.start for chunk in chunks] == sorted({chunk.start for chunk in chunks})
     assert [chunk.end for chunk in chunks] == sorted({chunk.end for chunk in chunks})
 
 
-@each_chunker
-@few_examples
-@given(case=cases)
-def test_ids_are_unique_and_the_same_document_gives_the_same_chunks(name: str, case: Case) -> None:
-    chunks = chunks_of(name, case)
-    assert chunks == chunks_of(name, case)
-    assert len({chunk.id for chunk in chunks}) == len(chunks)
+def every_character_that_is_not_blank_is_in_a_chunk(case: Case, chunks: Sequence[Chunk]) -> None:
+    text = case.document.text
+    covered = bytearray(len(text))
+    for chunk in chunks:
+        covered[chunk.start : chunk.end] = b"\1" * (chunk.end - chunk.start)
+    assert [at for at, character in enumerate(text) if not covered[at] and not character.isspace()] == []
 
 
-@each_chunker
-@few_examples
-@given(case=cases)
-def test_page_and_headings_are_those_at_the_start_of_the_chunk(name: str, case: Case) -> None:
+def page_and_headings_are_those_at_the_start_of_the_chunk(case: Case, chunks: Sequence[Chunk]) -> None:
     names = {heading.text for heading in case.document.headings}
-    for chunk in chunks_of(name, case):
+    for chunk in chunks:
         pages = [page.number for page in case.document.pages if page.start <= chunk.start < page.end]
         assert chunk.page == (pages[0] if pages else None)
         assert set(chunk.heading_path) <= names
+
+
+@each_chunker
+@some_examples
+@given(case=cases)
+def test_chunks_of_any_document_are_as_promised(name: str, case: Case) -> None:
+    """One test for all promises: making documents takes most of its time."""
+    chunks = chunks_of(name, case)
+    spans_are_those_of_the_document(case, chunks)
+    every_character_that_is_not_blank_is_in_a_chunk(case, chunks)
+    page_and_headings_are_those_at_the_start_of_the_chunk(case, chunks)
+    # What is sent is never larger than the embedder takes.
+    count = COUNTERS[case.counter]
+    size = options_of(name, case.small).get("size_tokens", MAX_TOKENS)
+    for chunk in chunks:
+        assert count(chunk.embedded_text) + OVERHEAD <= room_of(name, case.small)
+        assert count(chunk.text) <= size
+    assert chunks == chunks_of(name, case), "the same document gives the same chunks"
+    assert len({chunk.id for chunk in chunks}) == len(chunks)
 
 
 @each_chunker

@@ -77,7 +77,7 @@ def sentence_near(text: str, offset: int) -> tuple[int, int]:
 language = cache(Language.read)
 
 # How often each is tried.
-EDITS: dict[Edit, int] = {another_sentence: 30, more_words: 20, paragraph_at_the_top: 8, paragraph_below_the_title: 12}
+EDITS: dict[Edit, int] = {another_sentence: 15, more_words: 10, paragraph_at_the_top: 5, paragraph_below_the_title: 8}
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
