@@ -76,6 +76,17 @@ class KnowledgeBase(Wiring):
         settings, origins = load_settings(config, **overrides)
         return cls(settings, origins, quiet=quiet)
 
+    def variant(self, **changes: Any) -> Self:
+        """The same with other settings, whole sections or single values by their names; the embedder is shared.
+
+        Example:
+            plain = base.variant(keyword=base.settings.keyword.model_copy(update={"enabled": False}))
+        """
+        other = type(self)(self.settings.model_copy(update=changes), self._origins, quiet=self._quiet)
+        if "embedding" not in changes:
+            other.embedder = self.embedder
+        return other
+
     def __enter__(self) -> Self:
         return self
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 import argparse
 
 from kb import command
-from pipelines import _evaluate_chunking, _evaluate_golden
+from pipelines import _evaluate_chunking, _evaluate_golden, _evaluate_retrieval
 
-EVALUATIONS = (_evaluate_golden, _evaluate_chunking)
+EVALUATIONS = (_evaluate_golden, _evaluate_retrieval, _evaluate_chunking)
 """Each adds one subcommand, whose `run` prints what was measured."""
 
 

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from kb.components import Embedder, FloatArray
     from kb.knowledge_base import KnowledgeBase
 
-_FOLDERS = ("_evaluation", "vectors")
+EVALUATION_FOLDER = "_evaluation"
+_FOLDERS = (EVALUATION_FOLDER, "vectors")
 """Below `data_dir`. No collection's folder begins with `_`, and a ledger so deep is not taken for one's."""
 _NO_GENERATION = 0
 
