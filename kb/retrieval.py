@@ -14,7 +14,7 @@ from kb.background import Background, taken_off
 from kb.fusion import reciprocal_rank, weighted_sum
 from kb.ledger.words import most_score
 from kb.records import Dropped, Hit, Scorer, SearchResult
-from kb.words import script, terms
+from kb.words import has_cjk, script, terms
 
 if TYPE_CHECKING:
     from kb.components import Embedder, FloatArray, Reranker, Store
@@ -88,7 +88,10 @@ class Retriever:
             words = self.ledger.search_words(self.generation, question, self.keyword.candidates)
             weights = self.ledger.word_weights(self.generation, question)
         others = self._in_other_scripts(question, vector)
-        candidates = self._candidates(vector, nearest, words, others, wanted, most_score(weights))
+        shares = _shares(words, weights)
+        # Pairs of characters are many, and rarely all there: a share of them says more than a share of words.
+        weight = self.keyword.weight_unspaced if has_cjk(question) else self.keyword.weight
+        candidates = self._candidates(vector, nearest, shares, others, wanted, weight)
         result = self._ranked(question, candidates, top_k, cutoff)
         return replace(result, hits=tuple(_with_coverage(hit, weights) for hit in result.hits))
 
@@ -105,13 +108,21 @@ class Retriever:
         self,
         vector: FloatArray,
         nearest: Ranking,
-        words: Ranking,
+        by_words: Mapping[str, float],
         others: Sequence[str],
         wanted: int,
-        most: float,
+        weight: float,
     ) -> list[Hit]:
-        """Live chunks found by vector or by keyword, best first, as they were at one moment."""
-        by_words = dict(words)
+        """Live chunks found by vector or by keyword, best first, as they were at one moment.
+
+        Args:
+            vector: The question's.
+            nearest: The nearest chunks.
+            by_words: The share of its words in the chunks that were found by them, falling.
+            others: Chunks to be looked at beside.
+            wanted: So many of the nearest.
+            weight: How much that share counts.
+        """
         live, dense = self._live(vector, nearest, [*by_words, *others], wanted)
         similarity = self._similarities(vector, dense, [*by_words, *others], live)
         levels = self.background.levels(vector)
@@ -125,8 +136,7 @@ class Retriever:
                 by_rank = [chunk_id for chunk_id in by_words if chunk_id in similarity]
                 ranking = reciprocal_rank([[chunk_id for chunk_id, _ in ranking], by_rank], self.keyword.fusion_k)
             else:
-                coverage = {i: score / most for i, score in by_words.items() if most}
-                ranking = weighted_sum(compared, coverage, self.keyword.weight)
+                ranking = weighted_sum(compared, by_words, weight)
         return [
             Hit(
                 live[chunk_id].chunk,
@@ -178,6 +188,12 @@ class Retriever:
         if candidates and not kept:
             notes = (*notes, *_emptied(candidates, cutoff))
         return SearchResult(question, tuple(ranked[:top_k]), tuple(dropped), cutoff, best, notes)
+
+
+def _shares(words: Ranking, weights: Mapping[str, float]) -> dict[str, float]:
+    """BM25 scores relative to the most that the question's words can reach; in the same order."""
+    most = most_score(weights)
+    return {chunk_id: score / most if most else 0.0 for chunk_id, score in words}
 
 
 def _with_coverage(hit: Hit, weights: Mapping[str, float]) -> Hit:
