@@ -129,7 +129,7 @@ def evaluate(base: KnowledgeBase, data: RetrievalData, half: Half = "all") -> Re
     asked = take(data, half)
     with known_vectors(base) as vectors, _collection(base, data, vectors) as (own, names):
         started = time.perf_counter()
-        report = own.ingest()
+        report = own.ingest(allow_removals=True)  # a corpus may have changed altogether, or have moved with `data_dir`
         if report.failed:
             raise KbError(f"{data.name}: {report.failed} documents could not be ingested: {report.problems[0]}")
         ingest_seconds = round(time.perf_counter() - started, 3)

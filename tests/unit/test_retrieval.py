@@ -159,6 +159,21 @@ def test_scores_fall_and_the_fused_score_counts_both_rankings(base: Base, fusion
         assert best.similarity < best.score < best.similarity + 0.5, "and the weight of the words is 0.5"
 
 
+@pytest.mark.parametrize(
+    ("question", "counts"),
+    [("zebra grass", "weight"), ("密码重置", "weight_unspaced"), ("パスワード密码", "weight_unspaced")],
+)
+def test_words_count_by_the_weight_of_the_questions_script(base: Base, question: str, counts: str) -> None:
+    found = []
+    for weight in (0.0, 2.0):
+        retriever = base.retriever()
+        changed = retriever.keyword.model_copy(update={"weight": 0.1, "weight_unspaced": 0.1, counts: weight})
+        found.append(one(replace(retriever, keyword=changed), question, cutoff=-1.0).hits[0])
+    without, with_words = found
+    assert without.score == pytest.approx(without.similarity, abs=1e-5)
+    assert with_words.score > with_words.similarity + 0.1
+
+
 # What is left out, and why
 
 

@@ -166,6 +166,15 @@ def test_a_second_run_embeds_nothing_and_a_changed_corpus_only_what_changed(
     assert evaluate(base, load_data(data)).embedded == 1
 
 
+def test_what_was_embedded_is_known_where_the_data_has_moved_to(project: Callable[..., Path], data: Path) -> None:
+    folder = project(CONFIG)
+    with KnowledgeBase.open(folder / "config.toml") as base:
+        evaluate(base, load_data(data))
+    (folder / "kb_data").rename(folder / "moved")
+    with KnowledgeBase.open(folder / "config.toml", data_dir=folder / "moved") as base:
+        assert evaluate(base, load_data(data)).embedded == 0
+
+
 def test_a_long_document_counts_as_its_best_chunk(project: Callable[..., Path], data: Path) -> None:
     long = " ".join(f"Number {number} is about nothing at all." for number in range(60))
     write_data(data, [("cats", "", f"{long}\n\nCats sleep beside walls."), *CORPUS[1:]])
