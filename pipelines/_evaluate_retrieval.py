@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -97,8 +98,6 @@ def change_lines(compared: list[Change]) -> list[str]:
 
 
 def _as_dict(one: Change) -> dict[str, Any]:
-    from dataclasses import asdict
-
     return {**asdict(one), "verdict": one.verdict}
 
 

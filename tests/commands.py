@@ -48,10 +48,11 @@ def run(
     **variables: str | None,
 ) -> subprocess.CompletedProcess[str]:
     """Run a command with pipes; what it writes must be UTF-8. `env` and `variables` are the same."""
-    given = environment(**(env or {}), **variables)
+    changed = {**(env or {}), **variables}
+    given = environment(**changed)
     content = stdin.encode() if isinstance(stdin, str) else stdin
     line = command(module, *arguments)
-    if any(name.startswith("PYTHON") for name in variables):  # only a new interpreter looks at those
+    if any(name.startswith("PYTHON") for name in changed):  # only a new interpreter looks at those
         done = subprocess.run(
             line, cwd=cwd, env=given, input=content, capture_output=True, timeout=2 * SECONDS, check=False
         )

@@ -47,37 +47,30 @@ def _serve(requests: IO[bytes], answers: IO[bytes]) -> None:
     from kb.components import Parts, build_component
 
     use, options, place = pickle.load(requests)
-    store: Any = None
-
-    def opened() -> None:
-        nonlocal store
-        store = build_component("store", use, options, Parts(place=place))
-
-    _answer(answers, opened)
-    while True:
+    store = _answered(answers, build_component, "store", use, options, Parts(place=place), keep=True)
+    while store is not None:
         try:
             name, arguments = pickle.load(requests)
         except EOFError:  # the parent has gone, or has no more to say
             return
-        call = getattr(store, name)
-        _answer(answers, lambda: _plain(call(*arguments)))  # noqa: B023  called at once
+        _answered(answers, getattr(store, name), *arguments)
 
 
-def _plain(given: Any) -> Any:
-    return list(given) if isinstance(given, Iterator) else given
-
-
-def _answer(answers: IO[bytes], call: Callable[[], Any]) -> None:
+def _answered(answers: IO[bytes], call: Callable[..., Any], *arguments: Any, keep: bool = False) -> Any:
+    """Call, and send what it gives, or its error; what is kept here is not sent."""
     from kb.errors import KbError
 
+    given: Any = None
     try:
-        answer = (True, call())
+        given = call(*arguments)
+        answer = (True, None if keep else list(given) if isinstance(given, Iterator) else given)
     except KbError as error:
         answer = (False, error)
     except Exception as error:  # noqa: BLE001  the parent has to say it, whatever it is
         answer = (False, KbError(f"the process that writes the index failed: {type(error).__name__}: {error}"))
     pickle.dump(answer, answers)
     answers.flush()
+    return given
 
 
 if __name__ == "__main__":
