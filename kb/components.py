@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from kb.records import Chunk, Document, Generated, Hit, Scalar
+    from kb.records import Chunk, Document, Generated, Hit, Reranked, Scalar
 
     FloatArray: TypeAlias = NDArray[np.float32]
 
@@ -161,8 +161,11 @@ class Store(Protocol):
 class Reranker(Protocol):
     """Reorders hits by a closer look."""
 
-    def rerank(self, question: str, hits: Sequence[Hit]) -> tuple[tuple[Hit, ...], tuple[str, ...]]:
-        """Give a permutation of `hits` (or a prefix of one), best first, and notes for the reader."""
+    def rerank(self, question: str, hits: Sequence[Hit]) -> Reranked:
+        """Give a permutation of `hits` (or a prefix of one), best first, with `score` and `scored_by` set anew.
+
+        A service that fails raises nothing: the hits come back as they are, with a note that says so.
+        """
         ...
 
 

@@ -85,11 +85,19 @@ def nothing_kept(result: SearchResult) -> str:
 
 
 def explanation(hits: Sequence[Hit], dropped: Sequence[Dropped], cutoff: float) -> list[str]:
-    """One line for each candidate: what it scored and what became of it."""
+    """Two lines for each candidate: what it scored and what became of it, and what each stage said."""
     lines = [f"cutoff {cutoff:.3f} on similarity; {len(hits)} kept, {len(dropped)} dropped"]
-    lines += [f"kept {rank:>3}  {scores(hit)}  {place_of(hit)}" for rank, hit in _ranked(hits)]
-    lines += [f"dropped   {scores(drop.hit)}  {place_of(drop.hit)}: {one_line(drop.reason)}" for drop in dropped]
+    for rank, hit in _ranked(hits):
+        lines += [f"kept {rank:>3}  {scores(hit)}  {place_of(hit)}", *_steps(hit)]
+    for drop in dropped:
+        lines += [f"dropped   {scores(drop.hit)}  {place_of(drop.hit)}: {one_line(drop.reason)}", *_steps(drop.hit)]
     return lines
+
+
+def _steps(hit: Hit) -> list[str]:
+    """What each stage said, on a line of its own below."""
+    steps = [f"{step.stage} {step.score:.3f} (rank {step.rank})" for step in hit.steps]
+    return [f"{'':10}{' → '.join(steps)}"] if steps else []
 
 
 def scores(hit: Hit) -> str:
@@ -167,9 +175,17 @@ def hit_as_dict(hit: Hit) -> dict[str, Any]:
     }
 
 
-def explanation_as_dict(dropped: Sequence[Dropped], notes: Sequence[str]) -> dict[str, Any]:
-    """What `--explain` adds to a JSON object."""
-    return {"dropped": [{**hit_as_dict(d.hit), "reason": d.reason} for d in dropped], "notes": list(notes)}
+def explanation_as_dict(hits: Sequence[Hit], dropped: Sequence[Dropped], notes: Sequence[str]) -> dict[str, Any]:
+    """What `--explain` adds to a JSON object: all candidates, by chunk what each stage said of it, and notes."""
+    return {
+        "dropped": [{**hit_as_dict(d.hit), "reason": d.reason} for d in dropped],
+        "steps": {hit.chunk.id: _steps_as_list(hit) for hit in (*hits, *(d.hit for d in dropped))},
+        "notes": list(notes),
+    }
+
+
+def _steps_as_list(hit: Hit) -> list[dict[str, Any]]:
+    return [{"stage": step.stage, "rank": step.rank, "score": _rounded(step.score)} for step in hit.steps]
 
 
 def _rounded(score: float | None) -> float | None:

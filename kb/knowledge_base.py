@@ -19,6 +19,7 @@ from kb.errors import ConfigError, IndexMismatchError, KbError, NothingIngestedE
 from kb.ledger.ledger import Ledger, file_identity, nothing_ingested
 from kb.ledger.schema import LEDGER_FILE
 from kb.opening import CollectionStore
+from kb.recall import Recall
 from kb.records import Answer, AnswerReady, SearchResult, StreamEvent
 from kb.retrieval import Retriever
 from kb.settings import Origins, Settings, load_settings
@@ -247,16 +248,15 @@ class KnowledgeBase(Wiring):
         return self._store.folder
 
     def _retriever(self, ledger: Ledger, opened: _Opened) -> Retriever:
-        return Retriever(
+        recall = Recall(
             embedder=self.embedder,
             store=opened.store,
             ledger=ledger,
             generation=opened.generation.number,
-            reranker=self._reranker,
-            retrieval=self.settings.retrieval,
             keyword=self.settings.keyword,
             background=opened.background,
         )
+        return Retriever(recall, self._reranker, self.settings.retrieval, reranked=self.settings.rerank.candidates)
 
     # ── one generation, opened ──
 

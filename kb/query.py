@@ -101,7 +101,7 @@ def _ask(base: KnowledgeBase, question: str, options: argparse.Namespace) -> int
 
     if options.json:
         answer = base.ask(question, options.top_k, options.cutoff)
-        more = display.explanation_as_dict(answer.dropped, answer.notes) if options.explain else {}
+        more = display.explanation_as_dict(answer.hits, answer.dropped, answer.notes) if options.explain else {}
         for note in answer.notes:
             command.say(f"note: {note}")
         command.write_json({**display.answer_as_dict(answer), **more})
@@ -163,7 +163,7 @@ def _search(base: KnowledgeBase, question: str, options: argparse.Namespace) -> 
     for note in result.notes:
         command.say(f"note: {note}")
     if options.json:
-        more = display.explanation_as_dict(result.dropped, result.notes) if options.explain else {}
+        more = display.explanation_as_dict(result.hits, result.dropped, result.notes) if options.explain else {}
         command.write_json({**display.search_as_dict(result), **more})
     elif command.on_terminal():
         _terminal(base).hits(result)

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 Scalar: TypeAlias = str | int | float | bool
 BlockKind: TypeAlias = Literal["table", "code", "list", "math"]
 Scorer: TypeAlias = Literal["dense", "keyword", "fused", "maxsim", "endpoint", "judge"]
+Scale: TypeAlias = Literal["ratio", "logit", "interval"]
+"""What scores can be asked: twice as much is twice as good (`ratio`), the same of 1 / (1 + e^−score)
+(`logit`), or nothing but which is higher and by how much more (`interval`)."""
 
 DOCUMENT_DIGITS = 8
 """So many digits at the beginning of a chunk's id are those of its document; the rest is a hash of its own."""
@@ -124,6 +127,18 @@ class EmbeddedPart:
 
 
 @dataclass(frozen=True, slots=True)
+class Step:
+    """What one stage of retrieval said of a candidate."""
+
+    stage: str
+    """`dense`, `keyword`, `script` (nearest in another script), `fused`, `identifier` (kept below the cutoff
+    for an identifier of the question), or the scorer of a reranker."""
+    rank: int
+    """From 1, among those that the stage looked at."""
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
 class Hit:
     """A chunk found for a question; `score` is on the scale of `scored_by`, higher is better."""
 
@@ -135,6 +150,19 @@ class Hit:
     """Cosine of question and chunk, in [−1, 1]; the only scale that a cutoff applies to."""
     coverage: float | None = None
     """The share of the question's word weight that the chunk holds, 0 to 1; None without keyword search."""
+    steps: tuple[Step, ...] = ()
+    """What each stage said of it, in the order of the stages."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reranked:
+    """What a reranker made of its hits: a permutation of them, or a prefix of one, best first."""
+
+    hits: tuple[Hit, ...]
+    notes: tuple[str, ...] = ()
+    """For the reader, above all that the reranker failed and the hits are as they came."""
+    scale: Scale | None = None
+    """Of the hits' scores; None when they are still those of retrieval."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -103,6 +103,7 @@ class RerankSection(ComponentSection):
 
     kind: ClassVar[str] = "rerank"
     use: str = "none"
+    candidates: int = Field(30, ge=1, le=1000)
 
 
 class GenerationSection(ComponentSection):
@@ -129,6 +130,9 @@ class RetrievalSection(Table):
     top_k: int = Field(5, ge=1, le=1000)
     candidates: int = Field(50, ge=1, le=1000)
     cutoff: float | Literal["auto"] = "auto"
+    keep_identifiers: bool = True
+    relative_threshold: float = Field(0.0, ge=0, le=1)
+    group_by: Literal["chunk", "document"] = "chunk"
 
     @field_validator("cutoff")
     @classmethod

@@ -22,6 +22,9 @@ _CJK = re.compile(rf"[{_HAN_KANA}]")
 _CJK_RUN = re.compile(rf"[{_HAN_KANA}]+")
 _PART = re.compile(r"[.,'’\-@/:_]")
 
+# A letter first, as "19th" and "24-hour" are none; then a digit or an underscore within.
+_IDENTIFIER = re.compile(r"(?=.{4})(?=[^_]*[a-z].*[0-9_])[a-z_][a-z0-9_.\-@/:]*[a-z0-9]")
+
 _KNOWN_TOKENS = 100_000
 """Tokens whose terms are kept, in some 12 MB."""
 _KNOWN_CHARACTERS = 32
@@ -91,6 +94,12 @@ def _terms_of(token: str) -> Iterable[str]:
     parts = _parts(token)
     found = [token] if parts else []  # a rule of underscores has none
     return found if parts == [token] or _is_contraction(token) else found + parts
+
+
+def identifiers(text: str) -> list[str]:
+    """The codes, versions and names of code in a text, case-folded: `err_429`, `v2.3.1`, `max_retries`."""
+    tokens = _TOKEN.findall(unicodedata.normalize("NFKC", text).casefold())
+    return list(dict.fromkeys(token for token in tokens if _IDENTIFIER.fullmatch(token)))
 
 
 def content_terms(text: str) -> list[str]:

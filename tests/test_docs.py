@@ -19,7 +19,7 @@ import pytest
 from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
 
-from kb import background, display, errors, records, retrieval
+from kb import background, display, errors, recall, records
 from kb.components import component_module
 from kb.embedding import e5, hashing, openai
 from kb.evaluation.golden import KINDS, load_questions
@@ -141,7 +141,7 @@ def test_the_page_on_retrieval_gives_the_constants_of_the_code() -> None:
     assert f"| `openai`, other models | {openai.UNMEASURED_CUTOFF} |" in text
     assert f"| `hashing` | {hashing.CUTOFF} |" in text
     assert f"{background.SHARE_TAKEN_OFF} of what it exceeds the lowest one by" in text
-    assert f"{retrieval._OF_EACH_SCRIPT} more of each script" in text
+    assert f"{recall._OF_EACH_SCRIPT} more of each script" in text
     terms = (
         f"similarity to the question + {extractive._WORD_WEIGHT} × share of the question's words"
         f" + {extractive._CHUNK_WEIGHT} × similarity of its chunk + {extractive._FORM_BONUS} if it has the form"

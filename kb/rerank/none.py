@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kb.components import Parts
-from kb.records import Hit
+from kb.records import Hit, Reranked
 from kb.settings import ComponentOptions
 
 
@@ -16,9 +16,9 @@ class Options(ComponentOptions):
 class NoReranker:
     """Keeps the order."""
 
-    def rerank(self, question: str, hits: Sequence[Hit]) -> tuple[tuple[Hit, ...], tuple[str, ...]]:
+    def rerank(self, question: str, hits: Sequence[Hit]) -> Reranked:
         """Give the hits as they came."""
-        return tuple(hits), ()
+        return Reranked(tuple(hits))
 
 
 def build(options: Options, parts: Parts) -> NoReranker:

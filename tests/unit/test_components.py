@@ -13,6 +13,7 @@ import kb
 from kb.abilities import CountsTokens
 from kb.components import Message, Parts, StorePlace, _to_install, build_component, component_module
 from kb.errors import ConfigError
+from kb.records import Reranked
 from kb.settings import component_names
 
 KB = Path(kb.__file__).parent
@@ -41,7 +42,7 @@ def test_an_unknown_name_is_refused_with_the_names_that_there_are(name: str) -> 
 
 def test_a_component_is_built_from_its_table() -> None:
     reranker = build_component("rerank", "none", {}, Parts())
-    assert reranker.rerank("a question", []) == ((), ())
+    assert reranker.rerank("a question", []) == Reranked(())
 
 
 def test_an_unknown_option_is_refused_with_its_section() -> None:

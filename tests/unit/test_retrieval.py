@@ -14,7 +14,8 @@ from kb.components import Embedder, Parts, Store, StorePlace, StoreRow, build_co
 from kb.ledger.documents import SourceRow
 from kb.ledger.hashes import text_hash
 from kb.ledger.ledger import Ledger
-from kb.records import Chunk, Document, Dropped, Hit, SearchResult
+from kb.recall import Recall
+from kb.records import Chunk, Document, Dropped, Hit, Reranked, SearchResult
 from kb.retrieval import Retriever
 from kb.settings import KeywordSection, RetrievalSection
 from tests.hashed_chunks import replace_document
@@ -67,17 +68,21 @@ class Base:
         """A retriever; with `sampled` it takes off what is common to each script."""
         fingerprint = self.embedder.fingerprint
         samples = self.ledger.script_samples(self.generation, fingerprint, SAMPLE_CHUNKS) if sampled else {}
-        return Retriever(
+        recall = Recall(
             embedder=self.embedder,
             store=self.store,
             ledger=self.ledger,
             generation=self.generation,
-            reranker=rerank or build_component("rerank", "none", {}, Parts()),
-            retrieval=RetrievalSection(**retrieval),
             keyword=KeywordSection.model_validate(
                 {"enabled": keyword, "fusion": fusion, "candidates": retrieval.get("candidates", 50)}
             ),
             background=Background(samples),
+        )
+        return Retriever(
+            recall,
+            rerank or build_component("rerank", "none", {}, Parts()),
+            RetrievalSection(**retrieval),
+            reranked=1000,
         )
 
     def similarity(self, question: str, text: str) -> float:
@@ -91,9 +96,9 @@ class Reversing:
     def __init__(self, most: int) -> None:
         self._most = most
 
-    def rerank(self, question: str, hits: Sequence[Hit]) -> tuple[tuple[Hit, ...], tuple[str, ...]]:
+    def rerank(self, question: str, hits: Sequence[Hit]) -> Reranked:
         ranked = [replace(hit, score=float(number), scored_by="judge") for number, hit in enumerate(hits)]
-        return tuple(reversed(ranked))[: self._most], ("turned round",)
+        return Reranked(tuple(reversed(ranked))[: self._most], ("turned round",), "interval")
 
 
 @pytest.fixture
@@ -167,8 +172,9 @@ def test_words_count_by_the_weight_of_the_questions_script(base: Base, question:
     found = []
     for weight in (0.0, 2.0):
         retriever = base.retriever()
-        changed = retriever.keyword.model_copy(update={"weight": 0.1, "weight_unspaced": 0.1, counts: weight})
-        found.append(one(replace(retriever, keyword=changed), question, cutoff=-1.0).hits[0])
+        changed = retriever.recall.keyword.model_copy(update={"weight": 0.1, "weight_unspaced": 0.1, counts: weight})
+        changed_recall = replace(retriever.recall, keyword=changed)
+        found.append(one(replace(retriever, recall=changed_recall), question, cutoff=-1.0).hits[0])
     without, with_words = found
     assert without.score == pytest.approx(without.similarity, abs=1e-5)
     assert with_words.score > with_words.similarity + 0.1
@@ -184,15 +190,18 @@ def test_words_count_by_the_weight_of_the_questions_script(base: Base, question:
 def test_every_candidate_is_a_hit_or_dropped_for_one_reason(
     base: Base, cutoff: float, top_k: int, most: int, sampled: bool
 ) -> None:
+    def kept_for_its_code(hit: Hit) -> bool:
+        return any(step.stage == "identifier" for step in hit.steps)
+
     retriever = base.retriever(rerank=Reversing(most), sampled=sampled)
     for result in retriever.search_many(QUESTIONS, top_k=top_k, cutoff=cutoff):
         hits, dropped = [hit.chunk.id for hit in result.hits], [found.hit.chunk.id for found in result.dropped]
         assert len(hits) <= min(top_k, most)
         assert sorted(hits + dropped) == sorted({*hits, *dropped}), "each once"
         assert len(hits + dropped) == sum(map(len, ANIMALS.values())), "all ten chunks are candidates here"
-        assert all(hit.similarity >= cutoff for hit in result.hits)
+        assert all(hit.similarity >= cutoff for hit in result.hits if "ERR_429" not in hit.chunk.text)
         for found in result.dropped:
-            below = found.hit.similarity < cutoff
+            below = found.hit.similarity < cutoff and not kept_for_its_code(found.hit)
             assert found.reason.startswith("similarity") == below
             assert below or "reranker" in found.reason or f"top_k is {top_k}" in found.reason
 
@@ -254,6 +263,61 @@ def test_no_help_is_offered_when_nothing_stands_out(tmp_path: Path) -> None:
     base.put("a.md", ["zebra one", "zebra two", "zebra three"])
     result = one(base.retriever(), "zebra", cutoff=0.99)
     assert (result.hits, result.notes) == ((), ())
+
+
+@pytest.mark.parametrize("text", ["ERR_429 means too many requests.", "Wait, then send the request again."])
+def test_a_chunk_with_the_questions_code_is_kept_whatever_its_similarity_unless_told_otherwise(
+    base: Base, text: str
+) -> None:
+    for kept in (True, False):
+        result = one(base.retriever(keep_identifiers=kept), "How do I get rid of err_429?", cutoff=0.9)
+        expected = kept and "ERR_429" in text
+        assert (text in texts(result.hits)) == expected
+        assert all(hit.steps[-1].stage == "identifier" for hit in result.hits)
+
+
+@pytest.mark.parametrize("keyword", [False, True])
+def test_a_hit_says_what_each_stage_said_of_it(base: Base, keyword: bool) -> None:
+    retriever = base.retriever(keyword=keyword, rerank=Reversing(1000))
+    result = one(retriever, "zebra grass savanna", top_k=100, cutoff=-1.0)
+    stages = ["dense", "keyword", "fused", "judge"] if keyword else ["dense", "judge"]
+    by_stage: dict[str, list[int]] = {stage: [] for stage in stages}
+    for place, hit in enumerate(result.hits, start=1):
+        for step in hit.steps:
+            by_stage[step.stage].append(step.rank)
+        assert (hit.steps[-1].rank, hit.steps[-1].score) == (place, hit.score)
+        assert hit.steps[0].score == hit.similarity
+    for ranks in by_stage.values():
+        assert sorted(ranks) == list(range(1, len(ranks) + 1))
+
+
+def test_only_so_many_are_reranked_and_the_rest_is_left_out(base: Base) -> None:
+    retriever = replace(base.retriever(rerank=Reversing(1000)), reranked=3)
+    plain = one(base.retriever(), QUESTIONS[0], top_k=100, cutoff=-1.0)
+    result = one(retriever, QUESTIONS[0], top_k=100, cutoff=-1.0)
+    assert texts(result.hits) == texts(plain.hits)[2::-1]
+    assert [found.reason for found in result.dropped] == [f"rank {n}, and 3 are reranked" for n in range(4, 11)]
+
+
+class Failing:
+    """A reranker whose service is down."""
+
+    def rerank(self, question: str, hits: Sequence[Hit]) -> Reranked:
+        return Reranked(tuple(hits), ("the reranker failed",))
+
+
+def test_a_reranker_that_fails_leaves_retrievals_order_with_all_that_follows(base: Base) -> None:
+    plain = one(base.retriever(), QUESTIONS[0], top_k=100, cutoff=-1.0)
+    result = one(replace(base.retriever(rerank=Failing()), reranked=3), QUESTIONS[0], top_k=100, cutoff=-1.0)
+    assert (result.hits, result.notes) == (plain.hits, ("the reranker failed",))
+
+
+def test_grouped_by_document_the_best_chunk_stands_for_it(base: Base) -> None:
+    plain = one(base.retriever(), QUESTIONS[0], top_k=100, cutoff=-1.0)
+    grouped = one(base.retriever(group_by="document"), QUESTIONS[0], top_k=3, cutoff=-1.0)
+    assert [hit.source for hit in grouped.hits] == list(dict.fromkeys(hit.source for hit in plain.hits))[:3]
+    assert set(texts(grouped.hits)) <= set(texts(plain.hits))
+    assert len(grouped.hits) + len(grouped.dropped) == len(plain.hits)
 
 
 # Only what is live
@@ -326,7 +390,8 @@ def test_a_question_is_embedded_once_and_blank_ones_never(base: Base) -> None:
             return inner.embed_queries(questions)
 
     inner = base.embedder
-    retriever = replace(base.retriever(), embedder=Noting())
+    plain = base.retriever()
+    retriever = replace(plain, recall=replace(plain.recall, embedder=Noting()))
     retriever.search_many(["", "zebra", "lion", "zebra"])
     retriever.search_many(["", " "])
     assert asked == ["zebra", "lion"]

@@ -1,0 +1,180 @@
+"""Question → candidates: recalled by vector (in every script of the base) and by keyword, then fused to one order."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+from kb.background import Background, taken_off
+from kb.fusion import reciprocal_rank, weighted_sum
+from kb.ledger.words import most_score
+from kb.records import Hit, Scorer, Step
+from kb.words import has_cjk, script
+
+if TYPE_CHECKING:
+    from kb.components import Embedder, FloatArray, Store
+    from kb.ledger.hashes import HashedChunk
+    from kb.ledger.ledger import Ledger
+    from kb.settings import KeywordSection
+
+Ranking: TypeAlias = list[tuple[str, float]]
+"""(chunk id, score), falling."""
+
+# The store may still hold chunks that an ingest has just replaced; so many more are fetched.
+_SPARE = 10
+# By how much more is asked for when that was not enough: a large document was replaced, or an ingest was killed.
+_MORE = 4
+# So many are fetched of each script that is not the question's own.
+_OF_EACH_SCRIPT = 20
+# As the stores round: a float32 product is off by about 1e-7.
+_DIGITS = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Recalled:
+    """The candidates for one question."""
+
+    hits: list[Hit]
+    """Best first, each with the steps that brought it here."""
+    word_weights: Mapping[str, float]
+    """How much each word of the question says; none without keyword search."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recall:
+    """Finds candidates in one generation of a collection."""
+
+    embedder: Embedder
+    store: Store
+    ledger: Ledger
+    generation: int
+    keyword: KeywordSection
+    background: Background
+
+    def many(self, questions: Sequence[str], wanted: int) -> list[Recalled]:
+        """Recall for several questions at once, in their order.
+
+        Args:
+            questions: None of them blank.
+            wanted: So many of the nearest by vector.
+        """
+        vectors = self.embedder.embed_queries(questions)
+        nearest = self.store.search(vectors, wanted + _SPARE)
+        return [
+            self._one(question, vector, near, wanted)
+            for question, vector, near in zip(questions, vectors, nearest, strict=True)
+        ]
+
+    def _one(self, question: str, vector: FloatArray, nearest: Ranking, wanted: int) -> Recalled:
+        """One question, with its nearest chunks already found."""
+        weights: dict[str, float] = {}
+        shares: dict[str, float] = {}
+        if self.keyword.enabled:
+            weights = self.ledger.word_weights(self.generation, question)
+            words = self.ledger.search_words(self.generation, question, self.keyword.candidates)
+            shares = _shares(words, weights)
+        foreign = self._in_other_scripts(question, vector)
+        live, dense = self._live(vector, nearest, [*shares, *foreign], wanted)
+        similarity = self._similarities(vector, dense, [*shares, *foreign], live)
+        steps = _Steps(dense=dense, keyword=list(shares.items()), script=[(i, similarity.get(i, 0)) for i in foreign])
+        # Pairs of characters are many, and rarely all there: a share of them says more than a share of words.
+        weight = self.keyword.weight_unspaced if has_cjk(question) else self.keyword.weight
+        ranking = self._fused(self._compared(vector, similarity, live), shares, weight)
+        scorer: Scorer = "fused" if self.keyword.enabled else "dense"
+        return Recalled(
+            [
+                Hit(
+                    live[chunk_id].chunk,
+                    live[chunk_id].source,
+                    round(score, _DIGITS),
+                    scorer,
+                    similarity[chunk_id],
+                    steps=steps.of(chunk_id, (Step(scorer, rank, round(score, _DIGITS)),)),
+                )
+                for rank, (chunk_id, score) in enumerate(ranking, start=1)
+            ],
+            weights,
+        )
+
+    def _in_other_scripts(self, question: str, vector: FloatArray) -> list[str]:
+        """Chunk ids nearest to the question in each script of the base but its own."""
+        directions = self.background.directions(vector, script(question))
+        if not directions:
+            return []
+        import numpy as np
+
+        return [i for ranking in self.store.search(np.stack(directions), _OF_EACH_SCRIPT) for i, _ in ranking]
+
+    def _live(
+        self, vector: FloatArray, nearest: Ranking, others: Sequence[str], wanted: int
+    ) -> tuple[dict[str, HashedChunk], Ranking]:
+        """What the ledger lists of all that was found, as it was at one moment, and the `wanted` nearest of it.
+
+        Stale rows in the store may push live ones out of the list; then more are fetched.
+        """
+        limit = wanted + _SPARE
+        while True:
+            found = [*(chunk_id for chunk_id, _ in nearest), *others]
+            live = self.ledger.live_chunks(self.generation, found)
+            dense = [(chunk_id, score) for chunk_id, score in nearest if chunk_id in live]
+            if len(dense) >= wanted or len(nearest) < limit:
+                return live, dense[:wanted]
+            limit *= _MORE
+            (nearest,) = self.store.search(vector[None], limit)
+
+    def _similarities(
+        self, vector: FloatArray, dense: Ranking, others: Sequence[str], live: Mapping[str, HashedChunk]
+    ) -> dict[str, float]:
+        """The cosine of every candidate; of those that were found otherwise, by the vector in the ledger."""
+        similarity = dict(dense)
+        hashes = {i: live[i].text_hash for i in others if i in live and i not in similarity}
+        known = self.ledger.known_vectors(self.embedder.fingerprint, list(hashes.values()))
+        for chunk_id, text in hashes.items():
+            similarity[chunk_id] = round(max(-1.0, min(1.0, float(known[text] @ vector))), _DIGITS)
+        return similarity
+
+    def _compared(
+        self, vector: FloatArray, similarity: Mapping[str, float], live: Mapping[str, HashedChunk]
+    ) -> dict[str, float]:
+        """Similarities that can be compared over scripts: less what the question has in common with each."""
+        levels = self.background.levels(vector)
+        scripts = {chunk_id: script(live[chunk_id].chunk.text) for chunk_id in similarity}
+        return {i: value - taken_off(levels, scripts[i]) for i, value in similarity.items()}
+
+    def _fused(self, compared: Mapping[str, float], shares: Mapping[str, float], weight: float) -> Ranking:
+        """All candidates in one order.
+
+        Args:
+            compared: What their vectors say.
+            shares: The share of the question's words in those that were found by them, falling.
+            weight: How much that share counts.
+        """
+        by_vector = sorted(compared.items(), key=lambda pair: (-pair[1], pair[0]))
+        if not self.keyword.enabled:
+            return by_vector
+        if self.keyword.fusion == "rank":
+            by_words = [chunk_id for chunk_id in shares if chunk_id in compared]
+            return reciprocal_rank([[chunk_id for chunk_id, _ in by_vector], by_words], self.keyword.fusion_k)
+        return weighted_sum(compared, shares, weight)
+
+
+class _Steps:
+    """What each ranking says of a candidate."""
+
+    def __init__(self, **rankings: Ranking) -> None:
+        self._of: dict[str, list[Step]] = {}
+        for stage, ranking in rankings.items():
+            for rank, (chunk_id, score) in enumerate(ranking, start=1):
+                self._of.setdefault(chunk_id, []).append(Step(stage, rank, round(score, _DIGITS)))
+
+    def of(self, chunk_id: str, more: tuple[Step, ...]) -> tuple[Step, ...]:
+        """The steps of one candidate, with the last; what has one ranking alone needs no step for its order."""
+        found = tuple(self._of.get(chunk_id, ()))
+        return found if more[0].stage == "dense" and found else (*found, *more)
+
+
+def _shares(words: Ranking, weights: Mapping[str, float]) -> dict[str, float]:
+    """BM25 scores relative to the most that the question's words can reach; in the same order."""
+    most = most_score(weights)
+    return {chunk_id: score / most if most else 0.0 for chunk_id, score in words}
