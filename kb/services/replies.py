@@ -36,6 +36,7 @@ def replies(chat: Chat, prompts: Sequence[Sequence[Message]], in_flight: int) ->
             try:
                 arrived.put((place, chat.complete(prompts[place])))
             except BaseException as error:  # noqa: BLE001  raised again where it is waited for
+                over.set()
                 arrived.put((place, error))
 
     for _ in range(min(in_flight, len(prompts))):

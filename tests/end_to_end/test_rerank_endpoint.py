@@ -227,7 +227,7 @@ def test_results_that_do_not_fit_leave_the_order_of_the_search(rerank: Rerank, f
         Reply(200, [b"<html>busy</html>"], content_type="text/html"),
         Reply(200, [b'{"results": [{"ind']),
         Reply(200, [b"[" * 100_000]),
-        Reply(200, [b""]),
+        Reply(200, []),
     ],
     ids=["null", "text", "another form", "page", "cut", "nested", "empty"],
 )
@@ -315,6 +315,16 @@ def test_tokens_of_a_minute_are_kept_by_waiting(serve: Serve) -> None:
     for _ in range(2):
         assert ids(reranker.rerank(QUESTION, HITS))[0] == "c2"
     assert clock.now() - before >= 60
+
+
+def test_the_services_own_count_of_tokens_is_what_counts(serve: Serve) -> None:
+    body = {"results": results([0.1, 0.2, 0.9, 0.3]), "usage": {"total_tokens": 20}}
+    clock = Clock(speed=20)
+    reranker = endpoint(serve(lambda request: json_reply(body)), clock=clock, tokens_per_minute=80)  # we count 52
+    before = clock.now()
+    for _ in range(2):
+        assert ids(reranker.rerank(QUESTION, HITS))[0] == "c2"
+    assert clock.now() - before < 60
 
 
 # ── the key ──
