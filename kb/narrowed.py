@@ -31,12 +31,16 @@ _FEW = 2_000
 _MOST_FETCHED = 2_000
 """So many of the nearest of all are fetched at most to find enough that pass."""
 _MARGIN = 1.5
+"""So many times what would be enough if those that pass were spread evenly; then `_MORE` times as much."""
 _MORE = 4
 _NUMBERS_KEPT = 24 * 1024 * 1024
 """Vectors are kept for the next question when they are not more: 96 MB, 65,536 of 384 dimensions."""
 _FILTERS_KEPT = 2
+"""A conversation keeps to one filter, and who compares has two."""
 _DIGITS = 6
 """As the stores round."""
+_EQUAL = 2e-6
+"""More than two similarities can differ by that are equal when they are rounded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +66,7 @@ class Narrowed:
         self._base = base
         self.where = where
         self.chunk_ids = base.ledger.matching_chunks(base.generation, where)
-        self._kept: list[Part] | None = None
+        self._kept: Part | None = None
 
     def search(self, vectors: FloatArray, limit: int) -> list[Ranking]:
         """The nearest of the chunks to each row of `vectors` (m, dimension), `limit` where there are so many."""
@@ -92,12 +96,16 @@ class Narrowed:
     def _passed(self) -> frozenset[str]:
         return frozenset(self.chunk_ids)
 
+    @cached_property
+    def _share(self) -> float:
+        """Of all rows of the store; counting them takes longer than a search."""
+        return len(self.chunk_ids) / max(self._base.store.count(), len(self.chunk_ids))
+
     def _fetched(self, vectors: FloatArray, limit: int) -> dict[int, Ranking]:
         """Those rows' nearest, by their numbers, of which enough are among the nearest of all."""
         found: dict[int, Ranking] = {}
         left = list(range(len(vectors)))
-        share = len(self.chunk_ids) / max(self._base.store.count(), len(self.chunk_ids))
-        asked = int(limit / share * _MARGIN)
+        asked = int(limit / self._share * _MARGIN)
         while left and asked <= _MOST_FETCHED:
             nearest = self._base.store.search(vectors[left], asked)
             for row, ranking in zip(list(left), nearest, strict=True):
@@ -113,22 +121,31 @@ class Narrowed:
 
         best: list[Ranking] = [[] for _ in vectors]
         for ids, matrix in self._parts(vectors.shape[1]):
-            similarities = np.clip(np.round((vectors @ matrix.T).astype(np.float64), _DIGITS), -1.0, 1.0)
-            for ranking, row in zip(best, similarities, strict=True):
-                least = np.partition(row, len(row) - limit)[len(row) - limit] if limit < len(row) else -1.0
-                ranking += [(ids[place], float(row[place])) for place in np.flatnonzero(row >= least)]
+            for ranking, row in zip(best, vectors @ matrix.T, strict=True):
+                # Only what may be among the nearest is rounded; those that are equal then are ordered by id.
+                least = np.partition(row, len(row) - limit)[len(row) - limit] - _EQUAL if limit < len(row) else -np.inf
+                places = np.flatnonzero(row >= least)
+                rounded = np.clip(np.round(row[places].astype(np.float64), _DIGITS), -1.0, 1.0)
+                ranking += [(ids[place], float(value)) for place, value in zip(places, rounded, strict=True)]
         return [sorted(ranking, key=lambda pair: (-pair[1], pair[0]))[:limit] for ranking in best]
 
     def _parts(self, dimension: int) -> Iterable[Part]:
         """All vectors; they are kept when they are not too many."""
         if self._kept is not None:
-            return self._kept
+            return [self._kept]
         base = self._base
         parts = base.ledger.vectors_of(base.generation, base.fingerprint, self.chunk_ids)
         if len(self.chunk_ids) * dimension > _NUMBERS_KEPT:
             return parts
-        self._kept = list(parts)
-        return self._kept
+        import numpy as np
+
+        ids: list[str] = []
+        matrix = np.empty((len(self.chunk_ids), dimension), dtype=np.float32)
+        for some, vectors in parts:
+            matrix[len(ids) : len(ids) + len(some)] = vectors
+            ids += some
+        self._kept = ids, matrix[: len(ids)]
+        return [self._kept]
 
 
 class Narrowing:
