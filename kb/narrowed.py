@@ -2,8 +2,9 @@
 
 Chroma's own filter takes tens of times as long as a search without one. So the ledger says which chunks
 are left. When they are few they are all compared with the question. When they are many, mostly enough of
-them are among the nearest of all: more of those are fetched, up to a bound. When even then they are not
-enough, as where a question is about something else than what is left, all are compared after all.
+them are among the nearest of all. When they are not, as where a question is about something else than what
+is left, all are compared after all, for an approximate index is bad at what is far: of 60 such neighbours
+among 50,000 of 100,000 made-up vectors, fetching more and more of the nearest of all missed a third.
 """
 
 from __future__ import annotations
@@ -30,9 +31,10 @@ _FEW = 2_000
 """So many are compared at once. A vector takes some 20 µs to be read, and is read for the first question only."""
 _MOST_FETCHED = 2_000
 """So many of the nearest of all are fetched at most to find enough that pass."""
-_MARGIN = 1.5
-"""So many times what would be enough if those that pass were spread evenly; then `_MORE` times as much."""
+_MARGIN = 2
+"""So many times what would be enough if those that pass were spread evenly."""
 _MORE = 4
+"""So many times as much is fetched then, where there are too many vectors to keep them."""
 _NUMBERS_KEPT = 24 * 1024 * 1024
 """Vectors are kept for the next question when they are not more: 96 MB, 65,536 of 384 dimensions."""
 _FILTERS_KEPT = 2
@@ -101,12 +103,16 @@ class Narrowed:
         """Of all rows of the store; counting them takes longer than a search."""
         return len(self.chunk_ids) / max(self._base.store.count(), len(self.chunk_ids))
 
+    def _can_be_kept(self, dimension: int) -> bool:
+        return len(self.chunk_ids) * dimension <= _NUMBERS_KEPT
+
     def _fetched(self, vectors: FloatArray, limit: int) -> dict[int, Ranking]:
         """Those rows' nearest, by their numbers, of which enough are among the nearest of all."""
         found: dict[int, Ranking] = {}
         left = list(range(len(vectors)))
         asked = int(limit / self._share * _MARGIN)
-        while left and asked <= _MOST_FETCHED:
+        most = min(asked, _MOST_FETCHED) if self._can_be_kept(vectors.shape[1]) else _MOST_FETCHED
+        while left and asked <= most:
             nearest = self._base.store.search(vectors[left], asked)
             for row, ranking in zip(list(left), nearest, strict=True):
                 passed = [pair for pair in ranking if pair[0] in self._passed]
@@ -135,7 +141,7 @@ class Narrowed:
             return [self._kept]
         base = self._base
         parts = base.ledger.vectors_of(base.generation, base.fingerprint, self.chunk_ids)
-        if len(self.chunk_ids) * dimension > _NUMBERS_KEPT:
+        if not self._can_be_kept(dimension):
             return parts
         import numpy as np
 

@@ -172,13 +172,20 @@ def ranked(hits: list[Hit], stage: str) -> list[str]:
     return [chunk_id for _, chunk_id in sorted(found)]
 
 
-@pytest.mark.parametrize(("few", "fetched"), [(2_000, 2_000), (0, 2_000), (0, 20), (0, 0)])
+@pytest.mark.parametrize(("few", "fetched", "kept"), [(2_000, 2_000, 10**6), (0, 2_000, 10**6), (0, 60, 0), (0, 0, 0)])
 def test_a_filter_finds_what_a_search_of_all_would_leave_and_as_many_as_match(
-    folder: Path, base: Base, documents: dict[str, Document], few: int, fetched: int, monkeypatch: pytest.MonkeyPatch
+    folder: Path,
+    base: Base,
+    documents: dict[str, Document],
+    few: int,
+    fetched: int,
+    kept: int,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # Whether the chunks are compared one by one or fetched from the store, which is exact here, makes no difference.
     monkeypatch.setattr(narrowed, "_FEW", few)
     monkeypatch.setattr(narrowed, "_MOST_FETCHED", fetched)
+    monkeypatch.setattr(narrowed, "_NUMBERS_KEPT", kept)
     dice, sizes = random.Random(few + fetched), set()
     found = {question: base.search(question, 1000, -1.0).hits for question in QUESTIONS}
     total = len(found[QUESTIONS[0]])
