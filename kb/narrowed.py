@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 Ranking: TypeAlias = list[tuple[str, float]]
 """(chunk id, similarity), falling, equal ones by id."""
 
-_FEW = 2_000
+_FEW = 10_000
 """So many are compared at once. A vector takes some 20 µs to be read, and is read for the first question only."""
 _MOST_FETCHED = 2_000
 """So many of the nearest of all are fetched at most to find enough that pass."""

@@ -172,7 +172,7 @@ def ranked(hits: list[Hit], stage: str) -> list[str]:
     return [chunk_id for _, chunk_id in sorted(found)]
 
 
-@pytest.mark.parametrize(("few", "fetched", "kept"), [(2_000, 2_000, 10**6), (0, 2_000, 10**6), (0, 60, 0), (0, 0, 0)])
+@pytest.mark.parametrize(("few", "fetched", "kept"), [(10_000, 2_000, 10**6), (0, 2_000, 10**6), (0, 60, 0), (0, 0, 0)])
 def test_a_filter_finds_what_a_search_of_all_would_leave_and_as_many_as_match(
     folder: Path,
     base: Base,
