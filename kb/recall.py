@@ -110,7 +110,10 @@ class Recall:
             return []
         import numpy as np
 
-        return [i for ranking in searched.search(np.stack(directions), _OF_EACH_SCRIPT) for i, _ in ranking]
+        found = searched.search(np.stack(directions), _OF_EACH_SCRIPT)
+        return list(
+            dict.fromkeys(i for ranking in found for i, _ in ranking)
+        )  # of few chunks all are near every script
 
     def _live(
         self, vector: FloatArray, nearest: Ranking, others: Sequence[str], wanted: int, searched: Narrowed | Store

@@ -214,6 +214,9 @@ def test_a_filter_finds_what_a_search_of_all_would_leave_and_as_many_as_match(
             by_vector = {hit.chunk.id: hit.similarity for hit in candidates}
             assert [by_vector[i] for i in ranked(candidates, "dense")] == pytest.approx(nearest, abs=2e-6)
             assert ranked(candidates, "keyword") == ranked(expected, "keyword")[:5]
+            for hit in candidates:
+                stages = [step.stage for step in hit.steps]
+                assert len(stages) == len(set(stages)), "each stage speaks once"
             sizes.add(len(expected))
     assert {0} < sizes
     assert len(sizes) > 6
