@@ -189,6 +189,8 @@ class SearchResult:
     best_score: float | None
     """The highest similarity among all candidates, or None when there were none."""
     notes: tuple[str, ...] = ()
+    where: tuple[str, ...] = ()
+    """The filter, each condition as `field=value`; none of all documents."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,6 +236,8 @@ class Answer:
     dropped: tuple[Dropped, ...] = ()
     notes: tuple[str, ...] = ()
     """What a reader should know: markers removed, a service that failed, a cutoff that emptied the list."""
+    where: tuple[str, ...] = ()
+    """The filter, each condition as `field=value`; none of all documents."""
 
     def __str__(self) -> str:
         """The text with its sources."""

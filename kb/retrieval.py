@@ -15,6 +15,7 @@ from kb.words import identifiers, terms
 
 if TYPE_CHECKING:
     from kb.components import Reranker
+    from kb.narrowed import Narrowed
     from kb.recall import Recall, Recalled
     from kb.settings import RetrievalSection
 
@@ -30,7 +31,11 @@ class Retriever:
     """So many candidates are given to the reranker."""
 
     def search_many(
-        self, questions: Sequence[str], top_k: int | None = None, cutoff: float | None = None
+        self,
+        questions: Sequence[str],
+        top_k: int | None = None,
+        cutoff: float | None = None,
+        narrowed: Narrowed | None = None,
     ) -> tuple[SearchResult, ...]:
         """Search several questions at once; one result each, in their order.
 
@@ -38,6 +43,7 @@ class Retriever:
             questions: What people ask; a blank one finds nothing, the same one twice is searched once.
             top_k: At most so many hits; None takes `[retrieval] top_k`.
             cutoff: The least similarity; None takes `[retrieval] cutoff`.
+            narrowed: The chunks that are looked at; None looks at all.
         """
         top_k = self.retrieval.top_k if top_k is None else top_k
         if cutoff is None:
@@ -45,7 +51,7 @@ class Retriever:
         asked = [question for question in dict.fromkeys(questions) if question.strip()]
         results: dict[str, SearchResult] = {}
         if asked:
-            found = self.recall.many(asked, max(self.retrieval.candidates, top_k))
+            found = self.recall.many(asked, max(self.retrieval.candidates, top_k), narrowed)
             for question, recalled in zip(asked, found, strict=True):
                 results[question] = self._ranked(question, recalled, top_k, cutoff)
         blank = ("the question is empty",)
