@@ -95,8 +95,7 @@ class Documents(Words):
     ) -> list[str]:
         """Flip documents to their new states: sources, texts, chunks and store rows, all at once.
 
-        By now the vector store must hold every chunk as it is here (see `needing_upsert` and `mark_dirty`). FTS5
-        writes its words down at the end of each savepoint: here that is once, not for each document.
+        By now the vector store must hold every chunk as it is here (see `needing_upsert` and `mark_dirty`).
 
         Args:
             generation: Where they are found.
@@ -109,13 +108,14 @@ class Documents(Words):
             LedgerError: a chunk is no span of its document, or was never marked.
         """
         gone: list[str] = []
+        indexed: list[Chunk] = []
         with self.transaction():
             for source, document, hashed_chunks in states:
                 chunks = [one.chunk for one in hashed_chunks]
                 _check_spans(document, chunks)
                 former = self._live_chunks(generation, [document.id])
                 self._unindex_words(generation, former)
-                self._index_words(generation, chunks)
+                indexed += chunks
                 self._delete_chunks(generation, former)
                 self._write_source(generation, source)
                 self._write_document(generation, document)
@@ -124,6 +124,7 @@ class Documents(Words):
                 now_gone = [chunk_id for chunk_id in former if chunk_id not in live]
                 self._unlist(generation, now_gone)
                 gone += now_gone
+            self._index_words(generation, indexed)
         return gone
 
     def remove_documents(self, generation: int, document_ids: Sequence[str]) -> list[str]:

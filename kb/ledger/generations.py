@@ -13,10 +13,11 @@ from typing import Literal
 
 from kb.errors import LedgerError
 from kb.ledger.connection import LedgerConnection
+from kb.ledger.postings import drop_postings
 
 GENERATIONS_FOLDER = "generations"
 
-_TABLES = ("sources", "documents", "chunks", "chunk_texts", "store_rows", "word_rows", "set_aside")
+_TABLES = ("sources", "documents", "chunks", "chunk_texts", "store_rows", "set_aside")
 """The tables whose rows belong to a generation. Vectors don't: they are shared."""
 
 
@@ -158,9 +159,7 @@ class Generations(LedgerConnection):
         return Counts(documents, chunks, vectors, store_rows, sources)
 
     def _drop(self, number: int) -> None:
-        self._connection.execute(
-            "DELETE FROM words WHERE rowid IN (SELECT id FROM word_rows WHERE generation = ?)", (number,)
-        )
+        drop_postings(self._connection, number)
         for table in _TABLES:
             self._connection.execute(f"DELETE FROM {table} WHERE generation = ?", (number,))
         self._connection.execute("DELETE FROM generations WHERE number = ?", (number,))

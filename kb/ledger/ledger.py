@@ -32,6 +32,15 @@ class Ledger(Runs, Documents, Upkeep, Chunks, Vectors, SetAside, Filters):
         put_vectors → mark_dirty → store.upsert → replace_documents → store.delete → forget_rows
     """
 
+    def __init__(self, folder: Path, *, read_only: bool = False) -> None:
+        super().__init__(folder, read_only=read_only)
+        if not read_only:
+            try:
+                self._index_what_is_not()
+            except BaseException:
+                self.close()
+                raise
+
 
 class EmptyLedger(Ledger):
     """The ledger of a collection that does not exist yet, to be read from; nothing is made on disk."""

@@ -14,8 +14,7 @@ from pathlib import Path
 
 from kb.disk import trouble
 from kb.errors import LedgerError, NothingIngestedError
-from kb.records import DOCUMENT_DIGITS, embedded_text
-from kb.words import joined_terms
+from kb.records import DOCUMENT_DIGITS
 
 LEDGER_FILE = "ledger.sqlite"
 
@@ -90,7 +89,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
             vector BLOB NOT NULL,
             PRIMARY KEY (fingerprint, text_hash))""",
         "INSERT INTO meta VALUES ('created', strftime('%Y-%m-%dT%H:%M:%SZ', 'now')), ('revision', '0')",
-        # Keyword search, see kb.ledger.words.
+        # Keyword search by FTS5, as it was.
         "CREATE TABLE word_rows (id INTEGER PRIMARY KEY, generation INTEGER NOT NULL, chunk_id TEXT NOT NULL, "
         "UNIQUE (generation, chunk_id))",
         # The ascii tokenizer keeps every other script as it is; with these characters it splits at spaces only.
@@ -122,12 +121,18 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
             PRIMARY KEY (generation, document_id, span_start, span_end)) WITHOUT ROWID""",
     ),
     (
-        # English words are indexed by their stems.
-        "DELETE FROM words",
-        """INSERT INTO words (rowid, terms)
-            SELECT w.id, indexed_terms(c.header, t.text)
-            FROM word_rows w
-            JOIN chunks c USING (generation, chunk_id) JOIN chunk_texts t USING (generation, chunk_id)""",
+        # Keyword search by kb.ledger.postings; a ledger fills it when it is opened for writing.
+        "DROP TABLE word_counts",
+        "DROP TABLE words",
+        "DROP TABLE word_rows",
+        "CREATE TABLE word_rows (id INTEGER PRIMARY KEY, generation INTEGER NOT NULL, chunk_id TEXT NOT NULL, "
+        "length INTEGER NOT NULL, UNIQUE (generation, chunk_id))",
+        "CREATE TABLE word_segments (id INTEGER PRIMARY KEY, generation INTEGER NOT NULL, first_row INTEGER NOT NULL, "
+        "chunks INTEGER NOT NULL, length INTEGER NOT NULL)",
+        "CREATE INDEX segments_of_generation ON word_segments (generation, first_row)",
+        "CREATE TABLE word_gone (id INTEGER PRIMARY KEY, generation INTEGER NOT NULL, length INTEGER NOT NULL)",
+        "CREATE TABLE postings (segment INTEGER NOT NULL, term TEXT NOT NULL, chunks BLOB NOT NULL, "
+        "PRIMARY KEY (segment, term)) WITHOUT ROWID",
     ),
 )
 
@@ -209,7 +214,6 @@ def _prepare(connection: sqlite3.Connection, file: Path, *, read_only: bool) -> 
 
 def _migrate(connection: sqlite3.Connection) -> None:
     connection.create_function("cut", 3, _cutter(), deterministic=True)
-    connection.create_function("indexed_terms", 2, _indexed_terms, deterministic=True)
     connection.execute("BEGIN IMMEDIATE")
     try:
         # Read again inside the transaction: another process may have been faster.
@@ -227,10 +231,6 @@ def _cutter() -> Callable[[bytes, int, int], bytes]:
     """What cuts a span from a packed text, and packs it again."""
     unpacked = lru_cache(maxsize=1)(unpack)
     return lambda text, start, end: pack(unpacked(text)[start:end])
-
-
-def _indexed_terms(header: str, text: bytes) -> str:
-    return joined_terms(embedded_text(header, unpack(text)))
 
 
 def pack(text: str) -> bytes:

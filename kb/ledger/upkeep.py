@@ -31,7 +31,7 @@ _USED = (
 _READ_AHEAD = 900
 """Vectors that are read at once when all are walked through: 1.4 MB of 384 dimensions."""
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
-_RENUMBERED = ("sources", "documents", "chunks", "chunk_texts", "word_rows", "set_aside")
+_RENUMBERED = ("sources", "documents", "chunks", "chunk_texts", "word_rows", "word_segments", "word_gone", "set_aside")
 
 
 @dataclass(frozen=True, slots=True)

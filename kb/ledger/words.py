@@ -1,18 +1,25 @@
-"""Keyword search: an inverted index of the live chunks' words, in step with the ledger by its transactions.
+"""Keyword search: chunks by their words, best first by BM25, in step with the ledger by its transactions.
 
-SQLite's FTS5 keeps the index and ranks by BM25 (Robertson and Zaragoza 2009, doi:10.1561/1500000019;
-k1 = 1.2, b = 0.75). What a word is, in every script, is decided by `kb.words`; FTS5 only splits at the
-spaces that are put between them.
+BM25: Robertson and Zaragoza 2009, doi:10.1561/1500000019; k1 = 1.2, b = 0.75. What a word is, in every
+script, is decided by `kb.words`; the index is that of `kb.ledger.postings`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from itertools import groupby, islice
+from operator import itemgetter
+from typing import TYPE_CHECKING
 
-from kb.ledger.connection import LedgerConnection
-from kb.records import Chunk
-from kb.words import content_terms, joined_terms, terms
+from kb.ledger.postings import PostingLists
+from kb.ledger.schema import unpack
+from kb.records import Chunk, embedded_text
+from kb.words import content_terms, terms
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 # A question of many words is a pasted text: the rarer part of it would be enough, and this bounds the time.
 _MOST_TERMS = 64
@@ -20,13 +27,14 @@ _MOST_TERMS = 64
 
 # A weight is never quite nothing: a word that stands in most chunks still counts among equals.
 _LEAST_WEIGHT = 1e-6
-_SATURATION = 2.2
-"""BM25's k1 + 1: what a word's repetition can at most multiply its weight by."""
+_K1, _B = 1.2, 0.75
+_BATCH = 5_000
+"""Chunks that are indexed at once when all are."""
 
 
 def most_score(weights: Mapping[str, float]) -> float:
     """The BM25 score that a chunk cannot reach: every word of the question, again and again."""
-    return _SATURATION * sum(weights.values())
+    return (_K1 + 1) * sum(weights.values())
 
 
 def _asked(question: str) -> list[str]:
@@ -37,7 +45,7 @@ def _inverse_frequency(documents: int, total: int) -> float:
     return max(_LEAST_WEIGHT, math.log((total - documents + 0.5) / (documents + 0.5)))
 
 
-class Words(LedgerConnection):
+class Words(PostingLists):
     """The part of the ledger that finds chunks by their words."""
 
     def search_words(
@@ -58,16 +66,13 @@ class Words(LedgerConnection):
         asked = _asked(question)
         if not asked or limit < 1:
             return []
-        query = " OR ".join('"' + term.replace('"', '""') + '"' for term in asked)
-        # Of all that says which rows count, looking into a blob takes SQLite the least time.
-        among, marks = ("", ()) if rows is None else ("AND substr(?, words.rowid, 1) = x'01' ", (rows,))
         with self.snapshot():
-            found = self._rows(
-                "SELECT r.chunk_id, -bm25(words) AS score FROM words JOIN word_rows r ON r.id = words.rowid "
-                f"WHERE words MATCH ? {among}AND r.generation = ? ORDER BY score DESC, r.chunk_id LIMIT ?",
-                (query, *marks, generation, limit),
-            )
-        return [(str(chunk_id), float(score)) for chunk_id, score in found]
+            scores, first = self._scores(generation, asked)
+            best = _best(scores, first, limit, rows)
+            marks = [str(row) for row in best]
+            names = dict(self._rows_of("SELECT id, chunk_id FROM word_rows WHERE id IN (?)", (), marks))
+        found = [(str(names[row]), score) for row, score in best.items()]
+        return sorted(found, key=lambda pair: (-pair[1], pair[0]))[:limit]
 
     def word_weights(self, generation: int, question: str) -> dict[str, float]:
         """How much each word of a question says: its inverse document frequency, as BM25 uses it.
@@ -76,27 +81,63 @@ class Words(LedgerConnection):
         """
         asked = _asked(question)
         with self.snapshot():
-            ((total,),) = self._rows("SELECT COUNT(*) FROM word_rows WHERE generation = ?", (generation,))
-            counts = dict(self._rows_of("SELECT term, doc FROM word_counts WHERE term IN (?)", (), asked))
-        return {term: _inverse_frequency(min(counts.get(term, 0), total), total) for term in asked}
+            total, _ = self._extent(generation)
+            lists = self._postings(generation, asked)
+        return {term: _inverse_frequency(len(lists.get(term, ())), total) for term in asked}
 
-    def _index_words(self, generation: int, chunks: Iterable[Chunk]) -> None:
+    def _scores(self, generation: int, asked: Sequence[str]) -> tuple[NDArray[np.float64], int]:
+        """BM25 of the rows from a first one on, shape (n,); 0 where none of the words is."""
+        import numpy as np
+
+        total, length = self._extent(generation)
+        lists = self._postings(generation, asked)
+        if not lists:
+            return np.zeros(0), 0
+        parts = []
+        for postings in lists.values():
+            relative = postings["length"] * (total / length)
+            count = postings["count"].astype(np.float64)
+            weight = _inverse_frequency(len(postings), total) * (_K1 + 1)
+            parts.append(weight * count / (count + _K1 * (1 - _B + _B * relative)))
+        rows = np.concatenate([postings["row"] for postings in lists.values()])
+        first = int(rows.min())
+        return np.bincount(rows - first, weights=np.concatenate(parts)).astype(np.float64, copy=False), first
+
+    def _index_words(self, generation: int, chunks: Sequence[Chunk]) -> None:
         """Add chunks; inside a transaction of the caller."""
-        ((last,),) = self._rows("SELECT COALESCE(MAX(id), 0) FROM word_rows")
-        rows = list(enumerate(chunks, last + 1))
-        self._connection.executemany(
-            "INSERT INTO word_rows (id, generation, chunk_id) VALUES (?, ?, ?)",
-            [(row, generation, chunk.id) for row, chunk in rows],
-        )
-        self._connection.executemany(
-            "INSERT INTO words (rowid, terms) VALUES (?, ?)",
-            [(row, joined_terms(chunk.embedded_text)) for row, chunk in rows],
-        )
+        self._add_postings(generation, [(chunk.id, terms(chunk.embedded_text)) for chunk in chunks])
+
+    def _index_what_is_not(self) -> None:
+        """Fill the index of a ledger that has none yet, as an older version left it."""
+        with self.transaction():
+            ((due,),) = self._rows("SELECT EXISTS (SELECT 1 FROM chunks) AND NOT EXISTS (SELECT 1 FROM word_rows)")
+            if not due:
+                return
+            rows = self._connection.execute(
+                "SELECT generation, chunk_id, header, text FROM chunks JOIN chunk_texts USING (generation, chunk_id) "
+                "ORDER BY generation, document_id, position"
+            )
+            for generation, some in groupby(rows, key=itemgetter(0)):
+                texts = ((chunk_id, terms(embedded_text(header, unpack(text)))) for _, chunk_id, header, text in some)
+                while batch := list(islice(texts, _BATCH)):
+                    self._add_postings(generation, batch)
 
     def _unindex_words(self, generation: int, chunk_ids: Sequence[str]) -> None:
         """Take chunks out; inside a transaction of the caller."""
-        rows = self._rows_of(
-            "SELECT id FROM word_rows WHERE generation = ? AND chunk_id IN (?)", (generation,), chunk_ids
-        )
-        for statement in ("DELETE FROM words WHERE rowid = ?", "DELETE FROM word_rows WHERE id = ?"):
-            self._connection.executemany(statement, rows)
+        self._remove_postings(generation, chunk_ids)
+
+
+def _best(scores: NDArray[np.float64], first: int, limit: int, rows: bytes | None) -> dict[int, float]:
+    """The rows with the `limit` highest scores, and all that are as high as the last of them."""
+    import numpy as np
+
+    if rows is not None:
+        among = np.zeros(len(scores), dtype=bool)
+        marked = np.frombuffer(rows, np.uint8)[max(first - 1, 0) :][: len(scores)]
+        among[: len(marked)] = marked == 1
+        scores = np.where(among, scores, 0.0)
+    places = np.flatnonzero(scores > 0)
+    if len(places) > limit:
+        least = np.partition(scores[places], len(places) - limit)[len(places) - limit]
+        places = places[scores[places] >= least]
+    return {first + int(place): float(scores[place]) for place in places}

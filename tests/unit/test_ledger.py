@@ -65,17 +65,34 @@ def test_an_empty_file_is_brought_to_the_newest_version(tmp_path: Path) -> None:
     connection.close()
 
 
+_FORMER_WORDS = (
+    "DROP TABLE word_rows",
+    "DROP TABLE word_segments",
+    "DROP TABLE word_gone",
+    "DROP TABLE postings",
+    "CREATE TABLE word_rows (id INTEGER PRIMARY KEY, generation INTEGER NOT NULL, chunk_id TEXT NOT NULL)",
+    "CREATE VIRTUAL TABLE words USING fts5(terms)",
+    "CREATE VIRTUAL TABLE word_counts USING fts5vocab(words, 'row')",
+    "INSERT INTO word_rows VALUES (1, 1, 'a/one')",
+)
+"""What makes the index of words what it was up to version 3."""
+
+
+def set_back(folder: Path, version: int, *statements: str) -> None:
+    with sqlite3.connect(folder / LEDGER_FILE) as connection:
+        for statement in (*_FORMER_WORDS, *statements):
+            connection.execute(statement)
+        connection.execute(f"PRAGMA user_version = {version}")
+    connection.close()
+
+
 def test_a_ledger_of_the_first_version_gets_the_texts_of_its_chunks(tmp_path: Path) -> None:
     with Ledger(tmp_path) as ledger:
         ledger.begin_generation("embedder-a", 3)
         put(ledger, "a", ["one", "二", "🦜"])
         put(ledger, "b", ["one"])
         before = list(ledger.all_chunks(1))
-    with sqlite3.connect(tmp_path / LEDGER_FILE) as connection:
-        for table in ("chunk_texts", "set_aside"):
-            connection.execute(f"DROP TABLE {table}")
-        connection.execute("PRAGMA user_version = 1")
-    connection.close()
+    set_back(tmp_path, 1, "DROP TABLE chunk_texts", "DROP TABLE set_aside")
     with pytest.raises(LedgerError, match="Run an ingest once"):
         Ledger(tmp_path, read_only=True)
     with Ledger(tmp_path) as ledger:
@@ -83,18 +100,21 @@ def test_a_ledger_of_the_first_version_gets_the_texts_of_its_chunks(tmp_path: Pa
         assert [live.chunk.text for live in before] == ["one", "二", "🦜", "one"]
 
 
-def test_an_older_ledgers_words_are_indexed_anew(tmp_path: Path) -> None:
+def test_the_words_of_an_older_ledger_are_indexed_when_it_is_opened_for_writing(tmp_path: Path) -> None:
+    texts = {"a": ["All payments were refunded.", "退款政策", "Nothing else."], "b": ["A refund of two payments"]}
     with Ledger(tmp_path) as ledger:
         ledger.begin_generation("embedder-a", 3)
-        put(ledger, "a", ["All payments were refunded.", "退款政策", "Nothing else."])
-    with sqlite3.connect(tmp_path / LEDGER_FILE) as connection:
-        connection.execute("UPDATE words SET terms = 'all payments were refunded' WHERE rowid = 1")
-        connection.execute("PRAGMA user_version = 3")
-    connection.close()
+        for document_id, some in texts.items():
+            put(ledger, document_id, some)
+        questions = ("the refund of a payment", "refunded", "退款政策", "otherwise")
+        before = [ledger.search_words(1, question, 5) for question in questions]
+        weights = ledger.word_weights(1, "refunds")
+    set_back(tmp_path, 3)
     with Ledger(tmp_path) as ledger:
-        for question, found in (("the refund of a payment", 1), ("refunded", 1), ("退款政策", 1), ("otherwise", 0)):
-            assert len(ledger.search_words(1, question, 5)) == found
-        assert ledger.word_weights(1, "refunds").keys() == {"refund"}
+        assert [ledger.search_words(1, question, 5) for question in questions] == before
+        assert [len(found) for found in before] == [2, 2, 1, 0]
+        assert ledger.word_weights(1, "refunds") == weights
+        assert weights.keys() == {"refund"}
 
 
 def test_opening_again_keeps_what_was_written(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kb.errors import LedgerError
+from kb.ledger import postings
 from kb.ledger.documents import SourceRow
 from kb.ledger.ledger import Ledger
 from kb.ledger.schema import LEDGER_FILE
@@ -157,7 +158,9 @@ def test_generations_have_words_of_their_own_and_take_them_along(ledger: Ledger,
     ledger.complete_generation(second)
     assert found(ledger, "zebra") == []
     with sqlite3.connect(tmp_path / LEDGER_FILE) as connection:
-        assert connection.execute("SELECT COUNT(*) FROM words").fetchone() == (1,)
+        for table in ("word_rows", "word_segments"):
+            assert connection.execute(f"SELECT COUNT(*) FROM {table}").fetchone() == (1,)
+        assert connection.execute("SELECT term FROM postings").fetchall() == [("new",), ("zebra",)]
     connection.close()
 
 
@@ -201,6 +204,45 @@ def test_after_any_edits_each_word_finds_exactly_the_live_chunks_that_hold_it(
             now[document_id] = words
         for word in ("lion", "zebra", "虎狼", "t_1", "the"):
             assert sorted(found(ledger, word)) == sorted(f"{d}/{word}" for d, words in now.items() if word in words)
+
+
+def words_of(ledger: Ledger) -> dict[str, list[tuple[str, float]]]:
+    return {word: ledger.search_words(1, word, 1000) for word in ("lion", "zebra", "虎狼", "t_1", "lion zebra 虎狼")}
+
+
+@pytest.mark.parametrize("gone", [0, 3, 1000])
+def test_many_small_edits_end_in_the_same_scores_as_one_large_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gone: int
+) -> None:
+    monkeypatch.setattr(postings, "_MOST_SEGMENTS", 3)
+    monkeypatch.setattr(postings, "_GONE_CHUNKS", gone)
+    texts = {
+        f"d{number}": [f"lion {'zebra ' * (number % 5)}", f"虎狼 t_1 {number}", "the lion"] for number in range(30)
+    }
+    with Ledger(tmp_path / "many") as many, Ledger(tmp_path / "one") as one:
+        for ledger in (many, one):
+            ledger.begin_generation("embedder-a", 3)
+        for number, (document_id, some) in enumerate(texts.items()):
+            put(many, document_id, ["lion lion old", *some])
+            put(many, document_id, some)
+            if number % 3 == 2:
+                many.remove_documents(1, [document_id])
+            else:
+                put(one, document_id, some)
+        assert words_of(many) == words_of(one)
+        assert many.word_weights(1, "lion zebra 虎狼 old") == one.word_weights(1, "lion zebra 虎狼 old")
+
+
+def test_segments_stay_few_and_the_rows_of_gone_chunks_are_never_given_to_others(
+    ledger: Ledger, tmp_path: Path
+) -> None:
+    for number in range(100):
+        put(ledger, f"d{number % 7}", [f"zebra {number}"])
+        assert len(found(ledger, "zebra")) == min(number + 1, 7)
+    with sqlite3.connect(tmp_path / LEDGER_FILE) as connection:
+        ((segments,),) = connection.execute("SELECT COUNT(*) FROM word_segments")
+    connection.close()
+    assert segments <= postings._MOST_SEGMENTS
 
 
 # Any question
