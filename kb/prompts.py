@@ -148,6 +148,20 @@ def build_prompt(question: str, hits: Sequence[Hit], max_context_characters: int
     )
 
 
+def build_check(rules: str, asked: str, hit: Hit) -> tuple[Message, ...]:
+    """Write the messages that ask something of one passage.
+
+    Args:
+        rules: What to do, with `{tag}` where the fence is named.
+        asked: What stands below the passage.
+        hit: The passage; it stands within the fence, headings first.
+    """
+    text = hit.chunk.embedded_text
+    tag = _tag([text, asked])
+    passage = f"<passage-{tag}>\n{text}\n</passage-{tag}>"
+    return Message("system", rules.format(tag=tag)), Message("user", f"{passage}\n\n{asked}")
+
+
 def _within(hits: Sequence[Hit], budget: int) -> tuple[list[str], tuple[str, ...]]:
     texts: list[str] = []
     notes: list[str] = []

@@ -6,8 +6,10 @@ from functools import cached_property
 from typing import Any
 
 from kb.components import AnswerGenerator, Chat, Chunker, Embedder, Parts, Reranker, build_component
+from kb.expansion import Expander
 from kb.ingest.remembering import RememberingEmbedder
-from kb.settings import Origins, Settings
+from kb.negation import Negation
+from kb.settings import ChatPurpose, Origins, Settings
 
 
 class Wiring:
@@ -44,6 +46,17 @@ class Wiring:
         return reranker
 
     @cached_property
+    def _expander(self) -> Expander | None:
+        section = self.settings.expansion
+        return Expander(self._chat(self.settings.chat.expand), section) if section.enabled else None
+
+    @cached_property
+    def _negation(self) -> Negation:
+        section = self.settings.negation
+        chat = self._chat(self.settings.chat.negation) if section.check == "model" else None
+        return Negation(section.check != "off", chat, section.most_checked)
+
+    @cached_property
     def _generator(self) -> AnswerGenerator:
         generator: AnswerGenerator = self._component(
             "generation", self.settings.generation, embedder=self.embedder, chat=self._answer_chat
@@ -51,9 +64,12 @@ class Wiring:
         return generator
 
     def _answer_chat(self) -> Chat:
+        return self._chat(self.settings.chat.answer)
+
+    def _chat(self, purpose: ChatPurpose) -> Chat:
         from kb.services.chat import OpenAIChat
 
-        return OpenAIChat(self.settings.chat.answer, self._origins.secret)
+        return OpenAIChat(purpose, self._origins.secret)
 
     def _component(self, kind: str, section: Any, **lent: Any) -> Any:
         parts = Parts(secret=self._origins.secret, quiet=self._quiet, **lent)
