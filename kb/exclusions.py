@@ -16,6 +16,8 @@ from kb.words import content_terms
 
 _HAN = "\u3005-\u3007\u3400-\u4dbf\u4e00-\u9fff"
 _KANA = re.compile("[\u3041-\u3096\u30a1-\u30fa]")
+_MOST_CHARACTERS = 1000
+"""A longer question is a pasted text, which excludes nothing."""
 _MOST_WORDS = 6
 """A longer phrase is a clause, and no thing that could be told by its words."""
 
@@ -54,6 +56,8 @@ def _plain(question: str) -> str:
 
 def _find(text: str) -> list[_Found]:
     """All cues that don't overlap, in their order; of two that do, the first."""
+    if len(text) > _MOST_CHARACTERS:
+        return []
     spaceless = _japanese(text) if _KANA.search(text) else _chinese(text)
     found: list[_Found] = []
     for one in sorted([*_english(text), *spaceless], key=lambda one: (one.start, -one.end)):
@@ -91,7 +95,7 @@ _BEHIND_WORDS = """
     who whom whose when if while because what how why where as than so but in on at for with from by to during after
     before within under until via through into onto since about between among across towards toward there
     include includes offer offers allow allows apply applies exist exists provide provides contain contains require
-    requires accept accepts get gets due not never only also already usually
+    requires accept accepts get gets even though due not never only also already usually
 """
 _BEHIND = frozenset(_BEHIND_WORDS.split())
 _BETWEEN = frozenset({"and", "or", "nor"})
@@ -148,7 +152,7 @@ _ASKS = re.compile("哪|什么|谁|何|几|多少|怎|其他|其它|别的")
 _NOT_CHU = "(?<![删解消清免开排去拆扣根废移剔铲切破驱卸])"
 # 除了…以外 and 除了…，
 _CHU = re.compile(
-    f"{_NOT_CHU}除(?!非|夕|法|以|去|此)了?(?P<x>{_P}{{1,20}}?)(?:以外|之外|外(?![国面地部观交卖来貌科])的?)"
+    f"{_NOT_CHU}除(?!非|夕|法|以|去|此)了?(?P<x>(?:{_P}|、){{1,30}}?)(?:以外|之外|外(?![国面地部观交卖来貌科])的?)"
     f"|{_NOT_CHU}除了(?!此)(?P<y>{_P}{{1,16}}?)(?=[，,]|还|都|哪|什么|谁)"
 )
 # …以外的 and …除外
@@ -210,6 +214,8 @@ _JA = re.compile(
     f"|(?:では|じゃ|で)ない{_THING})"
 )
 _JA_ASKS = re.compile("何|どんな|どの|どれ|誰|いつ|どこ|なに|ほか|他|どう")
+# どんな物を除いた全てが… asks for what is excluded.
+_JA_ASKED = re.compile("(?:どんな|どの|どちらの|何の|どういう)$")
 _JA_WHY = re.compile("なぜ|何故|どうして|どうなる|どうなり|理由|原因")
 _JA_IDIOM = re.compile("[手息骨色毛税]$|(?:問題|間違い|限り|関係|意味|他|変わり|人気|仕方|例外)$")
 
@@ -217,6 +223,8 @@ _JA_IDIOM = re.compile("[手息骨色毛税]$|(?:問題|間違い|限り|関係|
 def _japanese(text: str) -> Iterator[_Found]:
     for match in _JA.finditer(text):
         if _JA_IDIOM.search(match["x"]) or (match["without"] and _JA_WHY.search(text)):
+            continue
+        if _JA_ASKED.search(text, 0, match.start()):
             continue
         # X以外にもYは使えますか asks about Y; X以外にも何が asks for what is not X.
         if (match["also"] or match["also2"]) and not _JA_ASKS.search(text, match.end()):

@@ -37,7 +37,7 @@ numbers, no explanation, no answer. Each asks for the same; use synonyms, or the
 would use. Keep names, codes, numbers, conditions and what the question excludes."""
 
 _MARK = re.compile(
-    r"[ \t>]*(?:[-*+•·‣–—]+[ \t]+|\(?\d{1,3}[.)、:：．]\s*|（\d{1,3}）\s*|[①-⑳]\s*"
+    r"[ \t>]*(?:[-*+•·‣–—]+[ \t]+|\(?\d{1,3}[.)、:：．](?!\d)\s*|（\d{1,3}）\s*|[①-⑳]\s*"
     r"|(?i:wording|question|query)[ \t]*\d*[:：]\s*)"
 )
 _AROUND = " \t\"'`*_“”‘’「」『』《》,;，；"
@@ -96,7 +96,7 @@ def wordings_in(reply: str, question: str, most: int) -> tuple[str, ...]:
         wording = " ".join("".join(c if c.isprintable() else " " for c in line).split()).strip(_AROUND)
         if len(taken) > most:
             break
-        if len(wording) <= _LONGEST and not wording.endswith(_INTRODUCES) and any(map(str.isalpha, wording)):
+        if len(wording) <= _LONGEST and not wording.endswith(_INTRODUCES) and _says_something(wording):
             taken.setdefault(_key(wording), wording)
     return tuple(taken.values())[1:]
 
@@ -114,7 +114,11 @@ def _lines(reply: str) -> list[str]:
     except (ValueError, RecursionError):
         pass
     marked = [line[mark.end() :] for line in lines if (mark := _MARK.match(line))]
-    return marked or lines
+    return marked if any(map(_says_something, marked)) else lines
+
+
+def _says_something(line: str) -> bool:
+    return any(map(str.isalpha, line))
 
 
 def _texts(found: object) -> list[str]:

@@ -3,8 +3,9 @@
 `kb.exclusions` tells what a question excludes; one that excludes nothing passes untouched. The right passage
 often speaks of what is excluded ("no staging is needed"), so without a model only a hit is left out that
 
-1. is mainly about it: a heading above it names it, or at least half of its sentences do,
-2. speaks of the rest of the question nowhere but in sentences that name it too,
+1. is mainly about it: a heading above it names it and little else, or at least half of its sentences, and two, do,
+2. does not speak of the rest of the question; below such a heading, it may in sentences that name it too ("deploy to
+   staging first"),
 3. and says nothing of doing without it: no negation in a sentence that names it, and nowhere a word such as
    "instead", "optional" or "directly".
 
@@ -35,6 +36,8 @@ _AT_ONCE = 5
 """Requests on their way at the same time: as many as hits are returned, so that one round is mostly enough."""
 _PLACES_SHOWN = 3
 _HALF = 0.5
+_LEAST_NAMING = 2
+"""A single sentence may hold a list in which what is excluded comes first, and the answer next."""
 _MOST_OF = 0.4
 """Of the longer of two words; "pay" and "payment" have three of seven letters."""
 _THIRD = 1 / 3
@@ -176,15 +179,20 @@ class _WordRule:
         chunk = hit.chunk
         headings = chunk.heading_path or tuple(filter(None, chunk.header.split(" › ")))
         sentences = [chunk.text[start:end] for start, end in sentence_spans(chunk.text)]
-        naming = [self._names(sentence) for sentence in sentences]
-        if not any(map(self._is_topic, headings)) and sum(naming) < _HALF * len(sentences):
+        naming = sum(map(self._names, sentences))
+        headed = any(map(self._is_topic, headings))
+        if not headed and (naming < _LEAST_NAMING or naming < _HALF * len(sentences)):
             return False
-        heading = headings[-1] if headings else ""
-        for sentence, names in zip([heading, *sentences], [self._names(heading), *naming], strict=True):
-            folded = sentence.casefold().replace("’", "'")
-            if _FREES.search(folded) or (_NEGATES.search(folded) if names else self._speaks(sentence)):
-                return False
-        return True
+        return not any(self._frees(sentence, headed) for sentence in (*headings[-1:], *sentences))
+
+    def _frees(self, sentence: str, headed: bool) -> bool:
+        """Whether a sentence speaks of the rest of the question, or of doing without what is excluded."""
+        folded = sentence.casefold().replace("’", "'")
+        if _FREES.search(folded):
+            return True
+        if self._names(sentence):
+            return _NEGATES.search(folded) is not None or (not headed and self._speaks(sentence))
+        return self._speaks(sentence)
 
     def _names(self, text: str) -> bool:
         """Whether a text names one of the phrases, all of its words."""
