@@ -55,6 +55,12 @@ _FREES = re.compile(
     "|代わり|任意|省略|スキップ|除く|除き|なしで|不要|必要はな|必要はあ|ほかに|他の|または|も使え|も利用"
 )
 
+# Of a question, and of no matter that a passage could speak of; the pairs of characters would be taken for its words.
+_ASKING = re.compile(
+    "还有|还能|还可以|可以|可不可以|能不能|能否|是否|有没有|哪些|哪个|哪种|哪里|什么|怎么|怎样|如何|多少|吗|呢"
+    "|何が|何を|何で|どんな|どの|どれ|どう"
+)
+
 _RULES = """You check whether a passage really satisfies a question that excludes something.
 
 Reply with one word. YES: the passage helps to answer the question as it is asked, and respects what the question \
@@ -139,6 +145,8 @@ class Negation:
             return Checked([*confirmed, *hits[done:]], refused, notes)
         beyond = enumerate(hits[done:], start=done + 1)
         unasked = [Dropped(hit, f"rank {rank}, and {limit} are checked for what is excluded") for rank, hit in beyond]
+        if unasked:
+            notes += (f"{len(unasked)} more were not checked and are left out: [negation] most_checked = {limit}",)
         return Checked(confirmed, [*refused, *unasked], notes)
 
 
@@ -169,7 +177,7 @@ class _WordRule:
     def __init__(self, question: str, excluded: Sequence[str]) -> None:
         self._phrases = [set(content_terms(phrase)) for phrase in excluded]
         every = set().union(*self._phrases)
-        rest = dict.fromkeys(content_terms(without_exclusions(question)))
+        rest = dict.fromkeys(content_terms(_ASKING.sub(" ", without_exclusions(question))))
         self._rest = [term for term in rest if not _holds(every, term)]
 
     def leaves_out(self, hit: Hit) -> bool:

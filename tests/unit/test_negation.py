@@ -74,6 +74,7 @@ ANSWERS = [
     ("Which plans except Enterprise have a trial?", "Team has a trial of 14 days. Enterprise has none.", ["Prices"]),
     ("不经过预发布环境如何部署？", "小改动无需预发布环境。", ["预发布环境"]),
     ("不经过预发布环境如何部署？", "运行发布命令即可部署，不必等待预发布环境。", ["发布"]),
+    ("除了信用卡以外，还能怎么付款？", "付款后两天到账。", ["信用卡"]),
     ("除了信用卡以外，还有哪些支付方式？", "支付方式有信用卡、支付宝和微信。", ["付款"]),
     ("クレジットカード以外の支払い方法は？", "支払い方法はクレジットカードと銀行振込です。", ["お支払い"]),
     ("クレジットカード以外の支払い方法は？", "代わりに銀行振込が使えます。", ["クレジットカード"]),
@@ -196,6 +197,7 @@ def test_no_more_are_asked_about_than_the_setting_allows_and_the_rest_is_left_ou
         f"rank {n}, and 7 are checked for what is excluded" for n in range(8, 13)
     ]
     assert "left out 7 passages" in checked.notes[0]
+    assert checked.notes[1] == "5 more were not checked and are left out: [negation] most_checked = 7"
 
 
 def test_a_model_keeps_what_words_alone_would_leave_out(serve: Serve) -> None:
