@@ -14,11 +14,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from kb.components import Chat, Message
-from kb.errors import ServiceError
+from kb.errors import RefusedError, ServiceError
 from kb.fusion import reciprocal_rank
 from kb.recall import Recalled
 from kb.records import Hit, Step
-from kb.services.several import complete_all
+from kb.services.replies import replies_or_refusals
 
 if TYPE_CHECKING:
     from kb.settings import ExpansionSection
@@ -67,20 +67,27 @@ class Expander:
     section: ExpansionSection
 
     def expand(self, questions: Sequence[str]) -> list[Expanded]:
-        """Each question with its other wordings, in their order; with none, and a note, where the service failed."""
+        """Each question with its other wordings, in their order; with none, and a note, when the service fails."""
         rules = Message("system", _RULES.format(wordings=self.section.wordings))
         asked = [(rules, Message("user", question.strip())) for question in questions]
-        replies = complete_all(self.chat, asked, _AT_ONCE)
+        try:
+            replies = replies_or_refusals(self.chat, asked, _AT_ONCE)
+        except ServiceError as error:
+            return [_as_asked(question, error) for question in questions]
         return [self._expanded(question, reply) for question, reply in zip(questions, replies, strict=True)]
 
-    def _expanded(self, question: str, reply: str | ServiceError) -> Expanded:
-        if isinstance(reply, ServiceError):
-            return Expanded(question, notes=(f"only the question as it was asked was searched: {reply}",))
+    def _expanded(self, question: str, reply: str | RefusedError) -> Expanded:
+        if isinstance(reply, RefusedError):
+            return _as_asked(question, reply)
         others = wordings_in(reply, question, self.section.wordings)
         if not others:
             return Expanded(question, notes=("the model gave no other wording of the question",))
         listed = "; ".join(f"({number}) {wording}" for number, wording in enumerate(others, start=2))
         return Expanded(question, others, (f"searched in other wordings too: {listed}",))
+
+
+def _as_asked(question: str, error: ServiceError) -> Expanded:
+    return Expanded(question, notes=(f"only the question as it was asked was searched: {error}",))
 
 
 def wordings_in(reply: str, question: str, most: int) -> tuple[str, ...]:

@@ -20,13 +20,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from kb.components import Message
 from kb.display import place_of
 from kb.errors import ServiceError
 from kb.exclusions import exclusions, without_exclusions
-from kb.prompts import build_check
+from kb.prompts import fence_tag
 from kb.records import Dropped, Hit, Step
 from kb.sentences import sentence_spans
-from kb.services.several import complete_all
+from kb.services.replies import replies
 from kb.words import content_terms, terms
 
 if TYPE_CHECKING:
@@ -131,10 +132,8 @@ class Negation:
         done, limit = 0, min(len(hits), self.most_checked)
         while done < limit and not enough(confirmed):
             batch = hits[done : min(limit, done + _AT_ONCE)]
-            replies = complete_all(chat, [build_check(_RULES, asked, hit) for hit in batch], _AT_ONCE)
-            for rank, (hit, reply) in enumerate(zip(batch, replies, strict=True), start=done + 1):
-                if isinstance(reply, ServiceError):
-                    raise reply
+            said = replies(chat, [_prompt(asked, hit) for hit in batch], _AT_ONCE)
+            for rank, (hit, reply) in enumerate(zip(batch, said, strict=True), start=done + 1):
                 if says_no(reply):
                     refused.append(Dropped(hit, f"the model says that it does not satisfy {_excluding(excluded)}"))
                 else:
@@ -148,6 +147,14 @@ class Negation:
         if unasked:
             notes += (f"{len(unasked)} more were not checked and are left out: [negation] most_checked = {limit}",)
         return Checked(confirmed, [*refused, *unasked], notes)
+
+
+def _prompt(asked: str, hit: Hit) -> tuple[Message, ...]:
+    """The messages that ask about one passage, which stands in a fence that it can't close."""
+    text = hit.chunk.embedded_text
+    tag = fence_tag([text, asked])
+    fenced = f"<passage-{tag}>\n{text}\n</passage-{tag}>"
+    return Message("system", _RULES.format(tag=tag)), Message("user", f"{fenced}\n\n{asked}")
 
 
 def says_no(reply: str) -> bool:

@@ -131,7 +131,7 @@ def build_prompt(question: str, hits: Sequence[Hit], max_context_characters: int
     language = question_language(question)
     texts, notes = _within(hits, max_context_characters)
     labels = [_label(hit, language) for hit in hits[: len(texts)]]
-    tag = _tag([*texts, *labels, question])
+    tag = fence_tag([*texts, *labels, question])
     contexts = [
         f"<context-{tag} [{i}]>\n{label}\n\n{text}\n</context-{tag}>"
         for i, (label, text) in enumerate(zip(labels, texts, strict=True), 1)
@@ -146,20 +146,6 @@ def build_prompt(question: str, hits: Sequence[Hit], max_context_characters: int
         notes=notes,
         language=language,
     )
-
-
-def build_check(rules: str, asked: str, hit: Hit) -> tuple[Message, ...]:
-    """Write the messages that ask something of one passage.
-
-    Args:
-        rules: What to do, with `{tag}` where the fence is named.
-        asked: What stands below the passage.
-        hit: The passage; it stands within the fence, headings first.
-    """
-    text = hit.chunk.embedded_text
-    tag = _tag([text, asked])
-    passage = f"<passage-{tag}>\n{text}\n</passage-{tag}>"
-    return Message("system", rules.format(tag=tag)), Message("user", f"{passage}\n\n{asked}")
 
 
 def _within(hits: Sequence[Hit], budget: int) -> tuple[list[str], tuple[str, ...]]:
@@ -210,7 +196,7 @@ def _one_line(text: str) -> str:
     return line if len(line) <= _LABEL_CHARACTERS else line[: _LABEL_CHARACTERS - 1] + "…"
 
 
-def _tag(texts: Sequence[str]) -> str:
+def fence_tag(texts: Sequence[str]) -> str:
     """A tag that occurs in none of `texts`; the same texts give the same tag."""
     material = "\x00".join(texts)
     attempt = 0

@@ -202,8 +202,9 @@ class ChatSection(Table):
     """The chat models, one table for each use."""
 
     answer: ChatPurpose = ChatPurpose()
-    expand: ChatPurpose = ChatPurpose(model="gpt-4o-mini", temperature=0.7, max_tokens=300)
-    negation: ChatPurpose = ChatPurpose(model="gpt-4o-mini", temperature=0, max_tokens=4)
+    expand: ChatPurpose = ChatPurpose(model="gpt-4o-mini", temperature=0.7, max_tokens=300, timeout_seconds=20.0)
+    judge: ChatPurpose = ChatPurpose(model="gpt-4o-mini", temperature=0.0, max_tokens=3, timeout_seconds=20.0)
+    negation: ChatPurpose = ChatPurpose(model="gpt-4o-mini", temperature=0.0, max_tokens=4, timeout_seconds=20.0)
 
 
 _open_places: ContextVar[tuple[Place, ...]] = ContextVar("open_places", default=())

@@ -42,7 +42,9 @@ class Wiring:
 
     @cached_property
     def _reranker(self) -> Reranker:
-        reranker: Reranker = self._component("rerank", self.settings.rerank, embedder=self.embedder)
+        reranker: Reranker = self._component(
+            "rerank", self.settings.rerank, embedder=self.embedder, chat=self._judge_chat
+        )
         return reranker
 
     @cached_property
@@ -65,6 +67,9 @@ class Wiring:
 
     def _answer_chat(self) -> Chat:
         return self._chat(self.settings.chat.answer)
+
+    def _judge_chat(self) -> Chat:
+        return self._chat(self.settings.chat.judge)
 
     def _chat(self, purpose: ChatPurpose) -> Chat:
         from kb.services.chat import OpenAIChat
