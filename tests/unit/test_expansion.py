@@ -81,17 +81,17 @@ def test_rankings_of_all_wordings_become_one_by_reciprocal_rank() -> None:
     fused, unchanged = fuse_wordings(lists, expanded, k=10)
     assert unchanged is alone
     assert {one.chunk.id: one.score for one in fused.hits} == {
-        "b": pytest.approx(1 / 12 + 1 / 11, abs=1e-6),
+        "b": pytest.approx(2 / 12 + 1 / 11, abs=1e-6),
+        "a": pytest.approx(2 / 11, abs=1e-6),
         "c": pytest.approx(1 / 12 + 1 / 11, abs=1e-6),
-        "a": pytest.approx(1 / 11, abs=1e-6),
-    }
-    assert [one.chunk.id for one in fused.hits] == ["b", "c", "a"], "ties in the order of the wordings"
-    assert [one.similarity for one in fused.hits] == [0.9, 0.7, 0.8], "the highest over the wordings"
+    }, "the original counts twice"
+    assert [one.chunk.id for one in fused.hits] == ["b", "a", "c"]
+    assert [one.similarity for one in fused.hits] == [0.9, 0.8, 0.7], "the highest over the wordings"
     assert fused.word_weights == {"w": 2}, "those of the original"
     assert [[(step.stage, step.rank) for step in one.steps] for one in fused.hits] == [
         [("fused", 2), ("wording 2", 1), ("expanded", 1)],
-        [("wording 2", 2), ("wording 3", 1), ("expanded", 2)],
-        [("fused", 1), ("expanded", 3)],
+        [("fused", 1), ("expanded", 2)],
+        [("wording 2", 2), ("wording 3", 1), ("expanded", 3)],
     ]
 
 
