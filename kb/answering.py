@@ -60,6 +60,7 @@ class Answerer:
                 seconds=time.perf_counter() - started,
                 dropped=result.dropped,
                 notes=notes,
+                where=result.where,
             )
         )
 

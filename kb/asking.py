@@ -9,6 +9,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, TypeAlias
 
+from kb.filters import Filter
 from kb.knowledge_base import KnowledgeBase
 from kb.records import Answer
 from kb.settings import CONFIG_FILE, ENV_FILE
@@ -29,6 +30,7 @@ def rag_query(
     config: str | Path | None = None,
     top_k: int | None = None,
     cutoff: float | None = None,
+    where: Filter = None,
     **overrides: Any,
 ) -> Answer:
     """Ask the ingested documents one question.
@@ -41,6 +43,7 @@ def rag_query(
         config: A configuration file; None takes `./config.toml` when there is one.
         top_k: At most so many hits.
         cutoff: The least similarity that counts as evidence.
+        where: Look only at what passes this filter: `{"kind": "pdf", "page": (3, 7)}`; see `kb.filters`.
         overrides: Settings that win over all others: `collection="notes"`, `retrieval={"candidates": 20}`.
 
     Returns:
@@ -49,7 +52,7 @@ def rag_query(
     Raises:
         KbError: nothing is ingested yet, a setting is wrong, a service failed; the message says what to do.
     """
-    return _base(config, overrides).ask(question, top_k, cutoff)
+    return _base(config, overrides).ask(question, top_k, cutoff, where)
 
 
 def _base(config: str | Path | None, overrides: dict[str, Any]) -> KnowledgeBase:

@@ -86,9 +86,10 @@ def nothing_kept(result: SearchResult) -> str:
     return f"nothing at or above the cutoff {result.cutoff:.3f}{best}"
 
 
-def explanation(hits: Sequence[Hit], dropped: Sequence[Dropped], cutoff: float) -> list[str]:
+def explanation(hits: Sequence[Hit], dropped: Sequence[Dropped], cutoff: float, where: Sequence[str] = ()) -> list[str]:
     """Two lines for each candidate: what it scored and what became of it, and what each stage said."""
-    lines = [f"cutoff {cutoff:.3f} on similarity; {len(hits)} kept, {len(dropped)} dropped"]
+    lines = [f"only where {one_line(', '.join(where))}"] if where else []
+    lines += [f"cutoff {cutoff:.3f} on similarity; {len(hits)} kept, {len(dropped)} dropped"]
     for rank, hit in _ranked(hits):
         lines += [f"kept {rank:>3}  {scores(hit)}  {place_of(hit)}", *_steps(hit)]
     for drop in dropped:
@@ -150,6 +151,7 @@ def answer_as_dict(answer: Answer) -> dict[str, Any]:
         "embedder": answer.embedder,
         "generator": answer.generator,
         "seconds": round(answer.seconds, 4),
+        **_filter(answer.where),
     }
 
 
@@ -160,7 +162,13 @@ def search_as_dict(result: SearchResult) -> dict[str, Any]:
         "hits": [hit_as_dict(hit) for hit in result.hits],
         "cutoff": result.cutoff,
         "best_score": _rounded(result.best_score),
+        **_filter(result.where),
     }
+
+
+def _filter(where: Sequence[str]) -> dict[str, Any]:
+    """The filter, when there is one."""
+    return {"where": list(where)} if where else {}
 
 
 def hit_as_dict(hit: Hit) -> dict[str, Any]:

@@ -34,12 +34,12 @@ def weighted_sum(
     """Fuse by score: similarity + weight × coverage.
 
     Coverage is a keyword score relative to the highest that the question can reach, so a question
-    whose words hardly occur (it may be in another language) is ranked by similarity alone. Measured
-    on odd-numbered questions, nDCG@10 of reciprocal rank (k = 10) and of this with the weights 0.5,
-    0.75, 1.0 and 1.5: XQuAD English .978; .985, .985, .984, .983; SciFact .706; .723, .726, .715,
-    .708; XQuAD Chinese .973; .973, .978, .978, .979; JaQuAD .630; .636, .640, .644, .642. With the
-    right passage in the other language the first five hold it for 57 and, weight 0.5, 88 % (English
-    questions), 46 and 90 % (Chinese ones).
+    whose words hardly occur (it may be in another language) is ranked by similarity alone. The
+    weights were chosen on odd-numbered questions; nDCG@10 with 0.5, 0.75 and 1.0: XQuAD English .984,
+    .985, .984; SciFact .718, .733, .729; and without stems XQuAD Chinese .973, .978, .978; JaQuAD .636,
+    .640, .644. Reciprocal rank (k = 10) had .978, .706, .973 and .630, and with the right passage in the
+    other language the first five held it for 57 % (English questions) and 46 % (Chinese ones) against
+    88 and 90 % with this and the weight 0.5; see docs/decisions/0005.
 
     Args:
         similarity: Of every id that is to be ranked.

@@ -16,8 +16,10 @@ from kb.answering import Answerer
 from kb.background import SAMPLE_CHUNKS, Background
 from kb.components import Store
 from kb.errors import ConfigError, IndexMismatchError, KbError, NothingIngestedError
+from kb.filters import Filter, Where
 from kb.ledger.ledger import Ledger, file_identity, nothing_ingested
 from kb.ledger.schema import LEDGER_FILE
+from kb.narrowed import Base, Narrowing
 from kb.opening import CollectionStore
 from kb.recall import Recall
 from kb.records import Answer, AnswerReady, SearchResult, StreamEvent
@@ -43,6 +45,7 @@ class _Opened:
     generation: Generation
     store: Store
     background: Background
+    narrowing: Narrowing
 
 
 class KnowledgeBase(Wiring):
@@ -157,16 +160,25 @@ class KnowledgeBase(Wiring):
             )
         )
 
-    def search(self, question: str, top_k: int | None = None, cutoff: float | None = None) -> SearchResult:
+    def search(
+        self, question: str, top_k: int | None = None, cutoff: float | None = None, where: Filter = None
+    ) -> SearchResult:
         """Find the passages nearest to a question; see `search_many`."""
-        return self.search_many([question], top_k, cutoff)[0]
+        return self.search_many([question], top_k, cutoff, where)[0]
 
     def search_many(
-        self, questions: Sequence[str], top_k: int | None = None, cutoff: float | None = None
+        self, questions: Sequence[str], top_k: int | None = None, cutoff: float | None = None, where: Filter = None
     ) -> tuple[SearchResult, ...]:
         """Search several questions in one call, one result each in their order.
 
+        Args:
+            questions: What people ask.
+            top_k: At most so many hits; None takes `[retrieval] top_k`.
+            cutoff: The least similarity; None takes `[retrieval] cutoff`.
+            where: Search only what passes this filter: `{"kind": "pdf", "page": (3, 7)}`; see `kb.filters`.
+
         Raises:
+            ConfigError: an argument is out of range, or `where` asks for a field that no document has.
             NothingIngestedError: there is no collection yet.
             IndexMismatchError: the collection was built with another embedder.
         """
@@ -174,32 +186,36 @@ class KnowledgeBase(Wiring):
             raise ConfigError(f"top_k = {top_k}; allowed: a number from 1")
         if cutoff is not None and not -1 <= cutoff <= 1:
             raise ConfigError(f"cutoff = {cutoff}; allowed: a similarity from -1 to 1")
+        narrow = Where.of(where)
         with self._guard:
             for again in reversed(range(_TRIES)):
                 ledger, opened = self._current()
                 try:
-                    found = self._retriever(ledger, opened).search_many(questions, top_k, cutoff)
+                    narrowed = None if narrow is None else opened.narrowing.to(narrow)
+                    found = self._retriever(ledger, opened).search_many(questions, top_k, cutoff, narrowed)
                 except KbError:
                     if not again or ledger.revision() == opened.revision:
                         raise
                     continue
                 if ledger.revision() == opened.revision:
                     break
-            return found
+            return found if narrowed is None else tuple(map(narrowed.told, found))
 
-    def ask(self, question: str, top_k: int | None = None, cutoff: float | None = None) -> Answer:
-        """Answer a question from the documents, or say that they don't."""
+    def ask(self, question: str, top_k: int | None = None, cutoff: float | None = None, where: Filter = None) -> Answer:
+        """Answer a question from the documents, or say that they don't; see `search_many`."""
         answer: Answer | None = None
-        for event in self.stream(question, top_k, cutoff):
+        for event in self.stream(question, top_k, cutoff, where):
             if isinstance(event, AnswerReady):
                 answer = event.answer
         assert answer is not None, "stream ends with AnswerReady"
         return answer
 
-    def stream(self, question: str, top_k: int | None = None, cutoff: float | None = None) -> Iterator[StreamEvent]:
+    def stream(
+        self, question: str, top_k: int | None = None, cutoff: float | None = None, where: Filter = None
+    ) -> Iterator[StreamEvent]:
         """The same as `ask`, while it happens: HitsFound, TextPiece …, AnswerReady."""
         started = time.perf_counter()
-        result = self.search(question, top_k, cutoff)
+        result = self.search(question, top_k, cutoff, where)
         ledger, opened = self._current()
         answerer = Answerer(
             generator=self._generator,
@@ -305,7 +321,8 @@ class KnowledgeBase(Wiring):
                     raise
                 return self._current()  # a rebuild has just put another generation in its place
             samples = ledger.script_samples(generation.number, generation.fingerprint, SAMPLE_CHUNKS)
-            self._opened = _Opened(revision, generation, store, Background(samples))
+            narrowing = Narrowing(Base(store, ledger, generation.number, generation.fingerprint))
+            self._opened = _Opened(revision, generation, store, Background(samples), narrowing)
             return ledger, self._opened
 
     def _nothing_ingested(self) -> NothingIngestedError:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from kb.knowledge_base import KnowledgeBase
-    from kb.records import Answer, Dropped, Hit
+    from kb.records import Answer, SearchResult
     from kb.terminal import Terminal
 
 ANSWERED, NOT_ANSWERED = 0, 1
@@ -40,6 +40,13 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("question", nargs="*", help="the question; - reads it from stdin; none starts a prompt")
     parser.add_argument("--top-k", type=_positive, metavar="N", help="at most N hits")
     parser.add_argument("--cutoff", type=_cosine, metavar="X", help="the least similarity that counts, from -1 to 1")
+    parser.add_argument(
+        "--where",
+        action=_Where,
+        metavar="FIELD=VALUE",
+        help="look only at what passes: source, path, kind, heading, page or a field of the front matter; several "
+        "have all to hold, of one field any (kind=pdf, page=3-7, path=handbook, 'heading=Install*')",
+    )
     parser.add_argument("--stream", action="store_true", help="show the answer while it is written")
     parser.add_argument("--explain", action="store_true", help="show what became of every candidate")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
@@ -65,6 +72,20 @@ def _cosine(text: str) -> float:
     if not -1 <= number <= 1:
         raise argparse.ArgumentTypeError("should be a similarity from -1 to 1")
     return number
+
+
+class _Where(argparse.Action):
+    """Collects conditions, each of which is looked at when it is read."""
+
+    def __call__(self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, given: Any, *_: Any) -> None:
+        from kb.errors import KbError
+        from kb.filters import Where
+
+        known: Where | None = namespace.where
+        try:
+            namespace.where = Where.parse([*(known.written if known else ()), command.as_text(given)])
+        except KbError as error:
+            raise argparse.ArgumentError(self, str(error)) from error
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -100,14 +121,14 @@ def _ask(base: KnowledgeBase, question: str, options: argparse.Namespace) -> int
     from kb import display
 
     if options.json:
-        answer = base.ask(question, options.top_k, options.cutoff)
+        answer = base.ask(question, options.top_k, options.cutoff, options.where)
         more = display.explanation_as_dict(answer.hits, answer.dropped, answer.notes) if options.explain else {}
         for note in answer.notes:
             command.say(f"note: {note}")
         command.write_json({**display.answer_as_dict(answer), **more})
     else:
         answer = _on_terminal(base, question, options) if command.on_terminal() else _as_text(base, question, options)
-        _explain(answer.hits, answer.dropped, answer.cutoff, options)
+        _explain(answer, options)
     return ANSWERED if answer.answered else NOT_ANSWERED
 
 
@@ -117,7 +138,7 @@ def _on_terminal(base: KnowledgeBase, question: str, options: argparse.Namespace
         answer = _streamed(base, question, options, terminal.piece)
         terminal.end_of_text()
     else:
-        answer = base.ask(question, options.top_k, options.cutoff)
+        answer = base.ask(question, options.top_k, options.cutoff, options.where)
         terminal.text(answer)
     terminal.below(answer)
     return answer
@@ -130,7 +151,7 @@ def _as_text(base: KnowledgeBase, question: str, options: argparse.Namespace) ->
         answer = _streamed(base, question, options, lambda piece: command.write(display.safe(piece)))
         command.write("\n\n".join(["", *display.below_text(answer)]) + "\n")
     else:
-        answer = base.ask(question, options.top_k, options.cutoff)
+        answer = base.ask(question, options.top_k, options.cutoff, options.where)
         command.write(display.as_text(answer) + "\n")
     return answer
 
@@ -142,7 +163,7 @@ def _streamed(base: KnowledgeBase, question: str, options: argparse.Namespace, s
     answer: Answer | None = None
     begun = False
     try:
-        for event in base.stream(question, options.top_k, options.cutoff):
+        for event in base.stream(question, options.top_k, options.cutoff, options.where):
             if isinstance(event, TextPiece):
                 show(event.text)
                 begun = True
@@ -159,7 +180,7 @@ def _streamed(base: KnowledgeBase, question: str, options: argparse.Namespace, s
 def _search(base: KnowledgeBase, question: str, options: argparse.Namespace) -> int:
     from kb import display
 
-    result = base.search(question, options.top_k, options.cutoff)
+    result = base.search(question, options.top_k, options.cutoff, options.where)
     for note in result.notes:
         command.say(f"note: {note}")
     if options.json:
@@ -170,7 +191,7 @@ def _search(base: KnowledgeBase, question: str, options: argparse.Namespace) -> 
     else:
         command.write(display.hits_as_text(result) + "\n")
     if not options.json:
-        _explain(result.hits, result.dropped, result.cutoff, options)
+        _explain(result, options)
     return ANSWERED if result.hits else NOT_ANSWERED
 
 
@@ -180,14 +201,14 @@ def _terminal(base: KnowledgeBase) -> Terminal:
     return Terminal.open(command.write, base.root)
 
 
-def _explain(hits: Sequence[Hit], dropped: Sequence[Dropped], cutoff: float, options: argparse.Namespace) -> None:
+def _explain(found: Answer | SearchResult, options: argparse.Namespace) -> None:
     if not options.explain:
         return
     from kb.display import explanation
 
-    out = {drop.hit.chunk.id for drop in dropped}  # an answer that was not found shows dropped hits as the nearest
-    kept = [hit for hit in hits if hit.chunk.id not in out]
-    command.write("\n" + "\n".join(explanation(kept, dropped, cutoff)) + "\n")
+    out = {drop.hit.chunk.id for drop in found.dropped}  # an answer not found shows dropped hits as the nearest
+    kept = [hit for hit in found.hits if hit.chunk.id not in out]
+    command.write("\n" + "\n".join(explanation(kept, found.dropped, found.cutoff, found.where)) + "\n")
 
 
 def _warn(base: KnowledgeBase, options: argparse.Namespace) -> None:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from kb.components import Embedder, FloatArray, Store
     from kb.ledger.hashes import HashedChunk
     from kb.ledger.ledger import Ledger
+    from kb.narrowed import Narrowed
     from kb.settings import KeywordSection
 
 Ranking: TypeAlias = list[tuple[str, float]]
@@ -52,30 +53,35 @@ class Recall:
     keyword: KeywordSection
     background: Background
 
-    def many(self, questions: Sequence[str], wanted: int) -> list[Recalled]:
+    def many(self, questions: Sequence[str], wanted: int, narrowed: Narrowed | None = None) -> list[Recalled]:
         """Recall for several questions at once, in their order.
 
         Args:
             questions: None of them blank.
             wanted: So many of the nearest by vector.
+            narrowed: The chunks that are looked at; None looks at all.
         """
         vectors = self.embedder.embed_queries(questions)
-        nearest = self.store.search(vectors, wanted + _SPARE)
+        nearest = (narrowed or self.store).search(vectors, wanted + _SPARE)
         return [
-            self._one(question, vector, near, wanted)
+            self._one(question, vector, near, wanted, narrowed)
             for question, vector, near in zip(questions, vectors, nearest, strict=True)
         ]
 
-    def _one(self, question: str, vector: FloatArray, nearest: Ranking, wanted: int) -> Recalled:
+    def _one(
+        self, question: str, vector: FloatArray, nearest: Ranking, wanted: int, narrowed: Narrowed | None
+    ) -> Recalled:
         """One question, with its nearest chunks already found."""
         weights: dict[str, float] = {}
         shares: dict[str, float] = {}
         if self.keyword.enabled:
             weights = self.ledger.word_weights(self.generation, question)
-            words = self.ledger.search_words(self.generation, question, self.keyword.candidates)
+            rows = None if narrowed is None else narrowed.word_rows
+            words = self.ledger.search_words(self.generation, question, self.keyword.candidates, rows)
             shares = _shares(words, weights)
-        foreign = self._in_other_scripts(question, vector)
-        live, dense = self._live(vector, nearest, [*shares, *foreign], wanted)
+        searched = narrowed or self.store
+        foreign = self._in_other_scripts(question, vector, searched)
+        live, dense = self._live(vector, nearest, [*shares, *foreign], wanted, searched)
         similarity = self._similarities(vector, dense, [*shares, *foreign], live)
         steps = _Steps(dense=dense, keyword=list(shares.items()), script=[(i, similarity.get(i, 0)) for i in foreign])
         # Pairs of characters are many, and rarely all there: a share of them says more than a share of words.
@@ -97,17 +103,20 @@ class Recall:
             weights,
         )
 
-    def _in_other_scripts(self, question: str, vector: FloatArray) -> list[str]:
+    def _in_other_scripts(self, question: str, vector: FloatArray, searched: Narrowed | Store) -> list[str]:
         """Chunk ids nearest to the question in each script of the base but its own."""
         directions = self.background.directions(vector, script(question))
         if not directions:
             return []
         import numpy as np
 
-        return [i for ranking in self.store.search(np.stack(directions), _OF_EACH_SCRIPT) for i, _ in ranking]
+        found = searched.search(np.stack(directions), _OF_EACH_SCRIPT)
+        return list(
+            dict.fromkeys(i for ranking in found for i, _ in ranking)
+        )  # of few chunks all are near every script
 
     def _live(
-        self, vector: FloatArray, nearest: Ranking, others: Sequence[str], wanted: int
+        self, vector: FloatArray, nearest: Ranking, others: Sequence[str], wanted: int, searched: Narrowed | Store
     ) -> tuple[dict[str, HashedChunk], Ranking]:
         """What the ledger lists of all that was found, as it was at one moment, and the `wanted` nearest of it.
 
@@ -121,7 +130,7 @@ class Recall:
             if len(dense) >= wanted or len(nearest) < limit:
                 return live, dense[:wanted]
             limit *= _MORE
-            (nearest,) = self.store.search(vector[None], limit)
+            (nearest,) = searched.search(vector[None], limit)
 
     def _similarities(
         self, vector: FloatArray, dense: Ranking, others: Sequence[str], live: Mapping[str, HashedChunk]

@@ -87,6 +87,11 @@ class Document:
     """What was lost or guessed at loading, for the report; one sentence each."""
 
 
+def embedded_text(header: str, text: str) -> str:
+    """What is embedded and searched for a chunk's header and text."""
+    return f"{header}\n\n{text}" if header else text
+
+
 @dataclass(frozen=True, slots=True)
 class Chunk:
     """A contiguous span of one document: `document.text[start:end] == text`."""
@@ -106,7 +111,7 @@ class Chunk:
     @property
     def embedded_text(self) -> str:
         """The text that is sent to the embedder."""
-        return f"{self.header}\n\n{self.text}" if self.header else self.text
+        return embedded_text(self.header, self.text)
 
     @property
     def heading(self) -> str | None:
@@ -185,6 +190,8 @@ class SearchResult:
     best_score: float | None
     """The highest similarity among all candidates, or None when there were none."""
     notes: tuple[str, ...] = ()
+    where: tuple[str, ...] = ()
+    """The filter, each condition as `field=value`; none of all documents."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,6 +237,8 @@ class Answer:
     dropped: tuple[Dropped, ...] = ()
     notes: tuple[str, ...] = ()
     """What a reader should know: markers removed, a service that failed, a cutoff that emptied the list."""
+    where: tuple[str, ...] = ()
+    """The filter, each condition as `field=value`; none of all documents."""
 
     def __str__(self) -> str:
         """The text with its sources."""

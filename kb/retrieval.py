@@ -18,6 +18,7 @@ from kb.words import identifiers, terms
 
 if TYPE_CHECKING:
     from kb.components import Reranker
+    from kb.narrowed import Narrowed
     from kb.recall import Recall, Recalled
     from kb.settings import RetrievalSection
 
@@ -35,7 +36,11 @@ class Retriever:
     negation: Negation = field(default_factory=Negation)
 
     def search_many(
-        self, questions: Sequence[str], top_k: int | None = None, cutoff: float | None = None
+        self,
+        questions: Sequence[str],
+        top_k: int | None = None,
+        cutoff: float | None = None,
+        narrowed: Narrowed | None = None,
     ) -> tuple[SearchResult, ...]:
         """Search several questions at once; one result each, in their order.
 
@@ -43,6 +48,7 @@ class Retriever:
             questions: What people ask; a blank one finds nothing, the same one twice is searched once.
             top_k: At most so many hits; None takes `[retrieval] top_k`.
             cutoff: The least similarity; None takes `[retrieval] cutoff`.
+            narrowed: The chunks that are looked at; None looks at all.
         """
         top_k = self.retrieval.top_k if top_k is None else top_k
         if cutoff is None:
@@ -52,7 +58,7 @@ class Retriever:
         if asked:
             expanded = self.expander.expand(asked) if self.expander else [Expanded(question) for question in asked]
             wordings = [wording for one in expanded for wording in one.wordings]
-            found = self.recall.many(wordings, max(self.retrieval.candidates, top_k))
+            found = self.recall.many(wordings, max(self.retrieval.candidates, top_k), narrowed)
             fused = fuse_wordings(found, expanded, self.recall.keyword.fusion_k)
             for one, recalled in zip(expanded, fused, strict=True):
                 result = self._ranked(one.question, recalled, top_k, cutoff)

@@ -1,6 +1,7 @@
 """Words in every script: what keyword search, quoting and checking compare.
 
-Text with spaces gives case-folded words; codes, versions and numbers stay whole (`err_429`,
+Text with spaces gives case-folded words, English ones as their stems (Porter's Snowball algorithm), so
+that `refunded` is found by `refunds`; codes, versions and numbers stay whole (`err_429`,
 `v2.3.1`, `1,200`). Chinese and Japanese have no spaces: their runs give character bigrams, the
 usual unit for them (Nie et al. 2000, doi:10.1145/355214.355235), so `パスワード` is found in
 `パスワード再設定`.
@@ -11,7 +12,9 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable
+from functools import cache
 from operator import add
+from typing import Any
 
 # Without the middle dot ・ (U+30FB) and ゠ (U+30A0), which part words as a hyphen does.
 _KANA = r"\u3040-\u309f\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff"
@@ -24,6 +27,8 @@ _PART = re.compile(r"[.,'’\-@/:_]")
 
 # A letter first, as "19th" and "24-hour" are none; then a digit or an underscore within.
 _IDENTIFIER = re.compile(r"(?=.{4})(?=[^_]*[a-z].*[0-9_])[a-z_][a-z0-9_.\-@/:]*[a-z0-9]")
+
+_SHORTEST_STEMMED = 4
 
 _KNOWN_TOKENS = 100_000
 """Tokens whose terms are kept, in some 12 MB."""
@@ -90,10 +95,25 @@ def _terms_of(token: str) -> Iterable[str]:
     if not token.isascii() and _CJK.match(token):
         return map(add, token, token[1:]) if len(token) > 1 else (token,)
     if token.isalnum():  # nothing joins parts, as in most words
-        return (token,)
+        return (_stem(token),)
     parts = _parts(token)
     found = [token] if parts else []  # a rule of underscores has none
-    return found if parts == [token] or _is_contraction(token) else found + parts
+    return found if parts == [token] or _is_contraction(token) else found + [_stem(part) for part in parts]
+
+
+def _stem(word: str) -> str:
+    """What forms of an English word have in common; any other token as it is."""
+    if len(word) < _SHORTEST_STEMMED or word in STOP_WORDS or not (word.isascii() and word.isalpha()):
+        return word
+    stem: str = _stemmer().stemWord(word)
+    return stem
+
+
+@cache
+def _stemmer() -> Any:
+    from snowballstemmer import stemmer
+
+    return stemmer("english")
 
 
 def identifiers(text: str) -> list[str]:

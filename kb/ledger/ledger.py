@@ -12,6 +12,7 @@ from pathlib import Path
 from kb.errors import KbError, NothingIngestedError
 from kb.ledger.chunks import Chunks
 from kb.ledger.documents import Documents
+from kb.ledger.filters import Filters
 from kb.ledger.runs import Runs
 from kb.ledger.schema import LEDGER_FILE, open_empty
 from kb.ledger.set_aside import SetAside
@@ -19,7 +20,7 @@ from kb.ledger.upkeep import Upkeep
 from kb.ledger.vectors import Vectors
 
 
-class Ledger(Runs, Documents, Upkeep, Chunks, Vectors, SetAside):
+class Ledger(Runs, Documents, Upkeep, Chunks, Vectors, SetAside, Filters):
     """`Ledger(folder)` opens `folder/ledger.sqlite`, and creates or upgrades it.
 
     With `read_only=True` nothing is written, and a missing file is a NothingIngestedError. There may

@@ -14,7 +14,8 @@ from pathlib import Path
 
 from kb.disk import trouble
 from kb.errors import LedgerError, NothingIngestedError
-from kb.records import DOCUMENT_DIGITS
+from kb.records import DOCUMENT_DIGITS, embedded_text
+from kb.words import joined_terms
 
 LEDGER_FILE = "ledger.sqlite"
 
@@ -120,6 +121,14 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
             reason TEXT NOT NULL,
             PRIMARY KEY (generation, document_id, span_start, span_end)) WITHOUT ROWID""",
     ),
+    (
+        # English words are indexed by their stems.
+        "DELETE FROM words",
+        """INSERT INTO words (rowid, terms)
+            SELECT w.id, indexed_terms(c.header, t.text)
+            FROM word_rows w
+            JOIN chunks c USING (generation, chunk_id) JOIN chunk_texts t USING (generation, chunk_id)""",
+    ),
 )
 
 SCHEMA_VERSION = len(MIGRATIONS)
@@ -200,6 +209,7 @@ def _prepare(connection: sqlite3.Connection, file: Path, *, read_only: bool) -> 
 
 def _migrate(connection: sqlite3.Connection) -> None:
     connection.create_function("cut", 3, _cutter(), deterministic=True)
+    connection.create_function("indexed_terms", 2, _indexed_terms, deterministic=True)
     connection.execute("BEGIN IMMEDIATE")
     try:
         # Read again inside the transaction: another process may have been faster.
@@ -217,6 +227,10 @@ def _cutter() -> Callable[[bytes, int, int], bytes]:
     """What cuts a span from a packed text, and packs it again."""
     unpacked = lru_cache(maxsize=1)(unpack)
     return lambda text, start, end: pack(unpacked(text)[start:end])
+
+
+def _indexed_terms(header: str, text: bytes) -> str:
+    return joined_terms(embedded_text(header, unpack(text)))
 
 
 def pack(text: str) -> bytes:

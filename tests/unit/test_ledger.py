@@ -83,6 +83,20 @@ def test_a_ledger_of_the_first_version_gets_the_texts_of_its_chunks(tmp_path: Pa
         assert [live.chunk.text for live in before] == ["one", "二", "🦜", "one"]
 
 
+def test_an_older_ledgers_words_are_indexed_anew(tmp_path: Path) -> None:
+    with Ledger(tmp_path) as ledger:
+        ledger.begin_generation("embedder-a", 3)
+        put(ledger, "a", ["All payments were refunded.", "退款政策", "Nothing else."])
+    with sqlite3.connect(tmp_path / LEDGER_FILE) as connection:
+        connection.execute("UPDATE words SET terms = 'all payments were refunded' WHERE rowid = 1")
+        connection.execute("PRAGMA user_version = 3")
+    connection.close()
+    with Ledger(tmp_path) as ledger:
+        for question, found in (("the refund of a payment", 1), ("refunded", 1), ("退款政策", 1), ("otherwise", 0)):
+            assert len(ledger.search_words(1, question, 5)) == found
+        assert ledger.word_weights(1, "refunds").keys() == {"refund"}
+
+
 def test_opening_again_keeps_what_was_written(tmp_path: Path) -> None:
     with Ledger(tmp_path) as ledger:
         ledger.set_root(tmp_path / "documents")
