@@ -222,7 +222,7 @@ class _WordRule:
         )
 
     def _speaks(self, text: str) -> bool:
-        """Whether a text speaks of the rest of the question; as stems are unknown, a common beginning is enough."""
+        """Whether a text speaks of the rest of the question; for a word, another of the same beginning is enough."""
         held = set(terms(text))
         found = sum(term in held or any(_alike(term, word) for word in held) for term in self._rest)
         return found >= _THIRD * len(self._rest)
