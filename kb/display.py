@@ -79,7 +79,9 @@ def _ranked(hits: Sequence[Hit]) -> list[tuple[int, Hit]]:
 
 
 def nothing_kept(result: SearchResult) -> str:
-    """Say that no hit reached the cutoff, and what came nearest to it."""
+    """Say that no hit reached the cutoff, and what came nearest to it; or that none that did was kept."""
+    if result.best_score is not None and result.best_score >= result.cutoff:
+        return "no candidate was kept; --explain shows why"
     best = "" if result.best_score is None else f"; the best similarity was {result.best_score:.3f}"
     return f"nothing at or above the cutoff {result.cutoff:.3f}{best}"
 

@@ -272,7 +272,14 @@ class KnowledgeBase(Wiring):
             keyword=self.settings.keyword,
             background=opened.background,
         )
-        return Retriever(recall, self._reranker, self.settings.retrieval, reranked=self.settings.rerank.candidates)
+        return Retriever(
+            recall,
+            self._reranker,
+            self.settings.retrieval,
+            reranked=self.settings.rerank.candidates,
+            expander=self._expander,
+            negation=self._negation,
+        )
 
     # ── one generation, opened ──
 

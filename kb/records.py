@@ -137,7 +137,8 @@ class Step:
 
     stage: str
     """`dense`, `keyword`, `script` (nearest in another script), `fused`, `identifier` (kept below the cutoff
-    for an identifier of the question), or the scorer of a reranker."""
+    for an identifier of the question), `wording 2` … and `expanded` (found by other wordings of the question),
+    the scorer of a reranker, or `negation` (a model says that what the question excludes is respected)."""
     rank: int
     """From 1, among those that the stage looked at."""
     score: float

@@ -1,14 +1,17 @@
 """Question → ranked hits, the stages in reading order.
 
-recall by vector and by keyword, fused → cutoff → rerank → relative threshold → one hit a document → top_k
+(other wordings) → recall by vector and by keyword, fused → cutoff → rerank → relative threshold → what the question
+excludes → one hit a document → top_k
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from kb.expansion import Expanded, Expander, fuse_wordings
+from kb.negation import Negation
 from kb.records import Dropped, Hit, Reranked, SearchResult, Step
 from kb.thresholds import cut, relative
 from kb.words import identifiers, terms
@@ -29,6 +32,8 @@ class Retriever:
     retrieval: RetrievalSection
     reranked: int
     """So many candidates are given to the reranker."""
+    expander: Expander | None = None
+    negation: Negation = field(default_factory=Negation)
 
     def search_many(
         self,
@@ -51,9 +56,13 @@ class Retriever:
         asked = [question for question in dict.fromkeys(questions) if question.strip()]
         results: dict[str, SearchResult] = {}
         if asked:
-            found = self.recall.many(asked, max(self.retrieval.candidates, top_k), narrowed)
-            for question, recalled in zip(asked, found, strict=True):
-                results[question] = self._ranked(question, recalled, top_k, cutoff)
+            expanded = self.expander.expand(asked) if self.expander else [Expanded(question) for question in asked]
+            wordings = [wording for one in expanded for wording in one.wordings]
+            found = self.recall.many(wordings, max(self.retrieval.candidates, top_k), narrowed)
+            fused = fuse_wordings(found, expanded, self.recall.keyword.fusion_k)
+            for one, recalled in zip(expanded, fused, strict=True):
+                result = self._ranked(one.question, recalled, top_k, cutoff)
+                results[one.question] = replace(result, notes=(*one.notes, *result.notes))
         blank = ("the question is empty",)
         return tuple(
             results.get(question) or SearchResult(question, (), (), cutoff, None, blank) for question in questions
@@ -68,9 +77,10 @@ class Retriever:
         dropped += out
         kept, out = relative(reranked.hits, reranked.scale, self.retrieval.relative_threshold, candidates)
         dropped += out
-        if self.retrieval.group_by == "document":
-            kept, out = _best_of_each_document(kept)
-            dropped += out
+        checked = self.negation.check(question, kept, lambda hits: len(self._grouped(hits)[0]) >= top_k)
+        dropped += checked.dropped
+        kept, out = self._grouped(checked.hits)
+        dropped += out
         beyond = enumerate(kept[top_k:], start=top_k + 1)
         dropped += [Dropped(hit, f"rank {rank}, and top_k is {top_k}") for rank, hit in beyond]
         return SearchResult(
@@ -79,7 +89,7 @@ class Retriever:
             tuple(dropped),
             cutoff,
             best_score=max((hit.similarity for hit in candidates), default=None),
-            notes=(*reranked.notes, *notes),
+            notes=(*reranked.notes, *notes, *checked.notes),
         )
 
     def _reranked(self, question: str, hits: Sequence[Hit]) -> tuple[Reranked, list[Dropped]]:
@@ -95,6 +105,10 @@ class Retriever:
         beyond = enumerate(hits[self.reranked :], start=self.reranked + 1)
         unseen = [Dropped(hit, f"rank {rank}, and {self.reranked} are reranked") for rank, hit in beyond]
         return replace(reranked, hits=tuple(ranked)), [*left_out, *unseen]
+
+    def _grouped(self, hits: Sequence[Hit]) -> tuple[list[Hit], list[Dropped]]:
+        """All hits, or the best of each document, as the setting says."""
+        return _best_of_each_document(hits) if self.retrieval.group_by == "document" else (list(hits), [])
 
 
 def _with_step(hit: Hit, rank: int) -> Hit:

@@ -41,10 +41,12 @@ __all__ = [
     "ChunkingSection",
     "ComponentOptions",
     "EmbeddingSection",
+    "ExpansionSection",
     "GenerationSection",
     "IngestSection",
     "KeywordSection",
     "LoadingSection",
+    "NegationSection",
     "OptionsTable",
     "Origins",
     "PricesTable",
@@ -142,6 +144,20 @@ class RetrievalSection(Table):
         return cutoff
 
 
+class ExpansionSection(Table):
+    """Other wordings of a question."""
+
+    enabled: bool = False
+    wordings: int = Field(3, ge=1, le=10)
+
+
+class NegationSection(Table):
+    """What a question excludes."""
+
+    check: Literal["words", "model", "off"] = "words"
+    most_checked: int = Field(20, ge=1, le=1000)
+
+
 class PricesTable(Table):
     """What embedding costs: dollars for a million tokens, by the service's name of the model."""
 
@@ -186,7 +202,9 @@ class ChatSection(Table):
     """The chat models, one table for each use."""
 
     answer: ChatPurpose = ChatPurpose()
+    expand: ChatPurpose = ChatPurpose(model="gpt-4o-mini", temperature=0.7, max_tokens=300, timeout_seconds=20.0)
     judge: ChatPurpose = ChatPurpose(model="gpt-4o-mini", temperature=0.0, max_tokens=3, timeout_seconds=20.0)
+    negation: ChatPurpose = ChatPurpose(model="gpt-4o-mini", temperature=0.0, max_tokens=4, timeout_seconds=20.0)
 
 
 _open_places: ContextVar[tuple[Place, ...]] = ContextVar("open_places", default=())
@@ -209,7 +227,9 @@ class Settings(BaseSettings):
     store: StoreSection = StoreSection()
     keyword: KeywordSection = KeywordSection()
     retrieval: RetrievalSection = RetrievalSection()
+    expansion: ExpansionSection = ExpansionSection()
     rerank: RerankSection = RerankSection()
+    negation: NegationSection = NegationSection()
     generation: GenerationSection = GenerationSection()
     chat: ChatSection = ChatSection()
     ingest: IngestSection = IngestSection()

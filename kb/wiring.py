@@ -6,7 +6,9 @@ from functools import cached_property
 from typing import Any
 
 from kb.components import AnswerGenerator, Chat, Chunker, Embedder, Parts, Reranker, build_component
+from kb.expansion import Expander
 from kb.ingest.remembering import RememberingEmbedder
+from kb.negation import Negation
 from kb.settings import ChatPurpose, Origins, Settings
 
 
@@ -44,6 +46,17 @@ class Wiring:
             "rerank", self.settings.rerank, embedder=self.embedder, chat=self._judge_chat
         )
         return reranker
+
+    @cached_property
+    def _expander(self) -> Expander | None:
+        section = self.settings.expansion
+        return Expander(self._chat(self.settings.chat.expand), section) if section.enabled else None
+
+    @cached_property
+    def _negation(self) -> Negation:
+        section = self.settings.negation
+        chat = self._chat(self.settings.chat.negation) if section.check == "model" else None
+        return Negation(section.check != "off", chat, section.most_checked)
 
     @cached_property
     def _generator(self) -> AnswerGenerator:

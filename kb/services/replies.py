@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, TypeVar
 
+from kb.errors import RefusedError
 from kb.services.clock import LONGEST_SLEEP_SECONDS
 
 if TYPE_CHECKING:
     from kb.components import Chat, Message
+
+_Reply = TypeVar("_Reply")
 
 
 def replies(chat: Chat, prompts: Sequence[Sequence[Message]], in_flight: int) -> list[str]:
@@ -21,10 +24,33 @@ def replies(chat: Chat, prompts: Sequence[Sequence[Message]], in_flight: int) ->
     Raises:
         ServiceError: a request failed; no further ones are begun then.
     """
+    return _all(chat.complete, prompts, in_flight)
+
+
+def replies_or_refusals(chat: Chat, prompts: Sequence[Sequence[Message]], in_flight: int) -> list[str | RefusedError]:
+    """The same, but a prompt that the service refuses (by a content filter, say) leaves the others alone.
+
+    Raises:
+        ServiceError: a request failed otherwise; no further ones are begun then.
+    """
+
+    def ask(messages: Sequence[Message]) -> str | RefusedError:
+        try:
+            return chat.complete(messages)
+        except RefusedError as error:
+            return error
+
+    return _all(ask, prompts, in_flight)
+
+
+def _all(
+    ask: Callable[[Sequence[Message]], _Reply], prompts: Sequence[Sequence[Message]], in_flight: int
+) -> list[_Reply]:
     waiting: queue.SimpleQueue[int] = queue.SimpleQueue()
     for place in range(len(prompts)):
         waiting.put(place)
-    arrived: queue.SimpleQueue[tuple[int, str | BaseException]] = queue.SimpleQueue()
+    found: dict[int, _Reply] = {}
+    arrived: queue.SimpleQueue[BaseException | None] = queue.SimpleQueue()
     over = threading.Event()
 
     def work() -> None:
@@ -34,23 +60,24 @@ def replies(chat: Chat, prompts: Sequence[Sequence[Message]], in_flight: int) ->
             except queue.Empty:
                 return
             try:
-                arrived.put((place, chat.complete(prompts[place])))
+                found[place] = ask(prompts[place])
+                arrived.put(None)
             except BaseException as error:  # noqa: BLE001  raised again where it is waited for
                 over.set()
-                arrived.put((place, error))
+                arrived.put(error)
 
     for _ in range(min(in_flight, len(prompts))):
         threading.Thread(target=work, name="kb-chat", daemon=True).start()
-    found: dict[int, str] = {}
+    left = len(prompts)
     try:
-        while len(found) < len(prompts):
+        while left:
             try:
-                place, outcome = arrived.get(timeout=LONGEST_SLEEP_SECONDS)
+                error = arrived.get(timeout=LONGEST_SLEEP_SECONDS)
             except queue.Empty:
                 continue
-            if isinstance(outcome, BaseException):
-                raise outcome
-            found[place] = outcome
+            if error is not None:
+                raise error
+            left -= 1
     finally:
         over.set()
     return [found[place] for place in range(len(prompts))]
