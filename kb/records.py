@@ -210,6 +210,8 @@ class Generated:
     """(number, start, end): the span of the chunk behind `[number]` that is quoted; spans are
     offsets into `chunk.text`. A generator that writes freely leaves it empty."""
     notes: tuple[str, ...] = ()
+    confidence: float | None = None
+    """See `Answer.confidence`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,6 +231,9 @@ class Answer:
     dropped: tuple[Dropped, ...] = ()
     notes: tuple[str, ...] = ()
     """What a reader should know: markers removed, a service that failed, a cutoff that emptied the list."""
+    confidence: float | None = None
+    """How well what was found answers, by the generator: `answered` from 1 on. None when it is not decided by a
+    number, as by a chat model, or when nothing was found."""
 
     def __str__(self) -> str:
         """The text with its sources."""

@@ -14,11 +14,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from statistics import fmean
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from kb.evaluation._collection import corpus_collection, ingest
 from kb.evaluation._measures import DEPTH, MEASURES, Rankings, interval, measures, measuring
-from kb.evaluation._retrieval_data import RetrievalData, load_data
+from kb.evaluation._retrieval_data import Half, RetrievalData, load_data
 from kb.evaluation._vectors import known_vectors
 from kb.ingest.paid_embedding import batches
 from kb.ledger.ledger import Ledger
@@ -32,8 +32,6 @@ _FOLDER = "retrieval"
 _NO_CUTOFF = -1.0
 _BATCH = 64
 """Questions of one search."""
-
-Half: TypeAlias = Literal["all", "odd", "even"]
 
 
 @dataclass(frozen=True, slots=True)
