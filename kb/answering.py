@@ -60,6 +60,8 @@ class Answerer:
                 seconds=time.perf_counter() - started,
                 dropped=result.dropped,
                 notes=notes,
+                confidence=generated.confidence,
+                signals=generated.signals,
             )
         )
 

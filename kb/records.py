@@ -212,6 +212,8 @@ class Generated:
     notes: tuple[str, ...] = ()
     confidence: float | None = None
     """See `Answer.confidence`."""
+    signals: Mapping[str, float] = field(default_factory=dict, hash=False)
+    """See `Answer.signals`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,6 +236,9 @@ class Answer:
     confidence: float | None = None
     """How well what was found answers, by the generator: `answered` from 1 on. None when it is not decided by a
     number, as by a chat model, or when nothing was found."""
+    signals: Mapping[str, float] = field(default_factory=dict, hash=False)
+    """What the generator made its confidence of, by name; higher is surer. `extractive` has `sentence`: its best
+    sentence's score, as a share of the score that is needed."""
 
     def __str__(self) -> str:
         """The text with its sources."""

@@ -36,20 +36,28 @@ class AbstainData:
     questions: tuple[Asked, ...]
 
     def take(self, half: Half) -> AbstainData:
-        """Keep the questions at odd or even places, counted from 1."""
-        return self if half == "all" else replace(self, questions=self.questions[half == "even" :: 2])
+        """Keep the questions at odd or even places, counted from 1.
+
+        Raises:
+            ConfigError: all of them are of one kind.
+        """
+        kept = self if half == "all" else replace(self, questions=self.questions[half == "even" :: 2])
+        if len({question.answerable for question in kept.questions}) < 2:
+            raise ConfigError(
+                f"{self.name}, {half} questions: some that are answerable and some that aren't are wanted, "
+                "and one kind is missing"
+            )
+        return kept
 
 
 def load_data(folder: Path) -> AbstainData:
     """Read a corpus and its questions.
 
     Raises:
-        ConfigError: a file is missing, a line is not of the form above, or all questions are of one kind.
+        ConfigError: a file is missing, a line is not of the form above.
     """
     file = folder / QUERIES
     questions = tuple(_asked(row, file) for row in objects(file, "_id", "text"))
-    if len({question.answerable for question in questions}) < 2:
-        raise ConfigError(f"{file}: questions that are answerable and others are wanted, and one kind is missing")
     return AbstainData(folder.resolve().name, load_corpus(folder / CORPUS), questions)
 
 

@@ -60,8 +60,8 @@ class AbstainResult:
     def areas(self) -> Iterator[tuple[str, float, tuple[float, float]]]:
         """Each signal's area under the ROC curve, with its interval."""
         answerable = [outcome.question.answerable for outcome in self.outcomes]
-        for name in self.outcomes[0].signals:
-            values = [outcome.signals[name] for outcome in self.outcomes]
+        for name in dict.fromkeys(name for outcome in self.outcomes for name in outcome.signals):
+            values = [outcome.signals.get(name, _LOWEST) for outcome in self.outcomes]
             yield name, area(values, answerable), area_interval(values, answerable)
 
     def shares(self) -> Iterator[tuple[str, float, tuple[float, float]]]:
