@@ -86,18 +86,20 @@ def lines(found: Calibration) -> list[str]:
     told += ["", "[retrieval]", f"cutoff = {found.cutoff:g}"]
     if found.relative_threshold is not None:
         told.append(f"relative_threshold = {found.relative_threshold:g}")
+    low, high = found.between
     told += [
         "",
-        f"With other questions the cutoff would lie between {found.between[0]:g} and {found.between[1]:g} (95 %).",
+        f"With other questions of the kind it would lie between {low:.2f} and {high:.2f} (95 %).",
+        f"{found.open_cutoff:g} would keep 98 % of the right passages, for a chat model that judges by itself.",
     ]
     return [*told, *(f"Note: {safe(note)}" for note in found.notes)]
 
 
 def _plot(name: str, points: tuple[Point, ...], marks: Mapping[float, str]) -> Iterator[str]:
-    yield f"{name:>8}  {'right passages kept':<{_BAR + 7}}  {'wrong ones let through':<{_BAR + 7}}"
+    yield f"{name:>8}  {'right passages kept':<{_BAR + 7}}  wrong ones let through"
     for point in points:
-        wrong = "" if point.let_through is None else _share(point.let_through)
-        yield f"{point.value:>8.2f}  {_share(point.kept)}  {wrong}{marks.get(point.value, '')}".rstrip()
+        mark = marks.get(point.value, "")
+        yield f"{point.value:>8.2f}  {_share(point.kept)}  {_share(point.let_through)} {mark}".rstrip()
 
 
 def _share(share: float) -> str:

@@ -142,7 +142,7 @@ def from_base(base: KnowledgeBase) -> Similarities:
     """Compare a sentence of each chunk with the chunk and with other documents."""
     with Ledger(base.folder, read_only=True) as ledger:
         stored = _Base(base, ledger)
-        step = max(1, len(stored.sample) // _SENTENCES)
+        step = -(-len(stored.sample) // _SENTENCES) or 1
         pairs = [(one, sentence) for one in stored.sample[::step] if (sentence := _sentence(one.chunk.text))]
         right: list[float] = []
         wrong: list[Similarity] = []

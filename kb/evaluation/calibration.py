@@ -2,19 +2,20 @@
 
 Measured is the similarity of questions to the passages that answer them, and to passages of other documents.
 
-With labelled questions the cutoff is the highest that keeps 98 % of the right passages: one that is lost is an
-answer lost for good, while one too many is ranked below it and can still be declined. (The best F-measure would
-depend on how many wrong passages happen to be compared.)
+The cutoff is the one where the share of right passages that it keeps exceeds the share of wrong ones that it lets
+through by most, of equal ones the lowest (Youden 1950). Unlike the best F-measure this does not depend on how many
+wrong passages happen to be compared, and unlike "keeps 98 % of the right ones" it cannot end where half of the
+base passes and no question is off the matter any more; that more open value is told beside it.
 
-Without any, sentences of the base's own chunks are asked. A sentence is nearer to its own chunk than a question to
-its answer, so what it keeps is optimistic. The cutoff is then chosen by what is beside the question, which it
-shows well: the lowest that lets 5 % of the wrong passages through, as the embedder's own was chosen; but never one
-that loses more than 2 % of the right ones.
+Without labelled questions, sentences of the base's own chunks are asked. A sentence is nearer to its own chunk than
+a question to its answer, so what it keeps is optimistic; what is beside the question it shows well.
+
+The relative threshold is the highest that keeps 98 % of the right passages among the hits: it has the rest to trim.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -22,7 +23,7 @@ import numpy as np
 
 from kb.errors import ConfigError
 from kb.evaluation._labelled import Similarities, from_base, from_questions
-from kb.evaluation._measures import INTERVAL, SEED
+from kb.evaluation._measures import INTERVAL, RESAMPLES, SEED
 from kb.thresholds import relative
 
 if TYPE_CHECKING:
@@ -33,13 +34,10 @@ if TYPE_CHECKING:
     from kb.records import Hit
 
 KEPT = 0.98
-"""Of the right passages."""
-LET_THROUGH = 0.05
-"""Of the wrong ones, when only sentences of the base are asked."""
+"""Of the right passages, by the relative threshold and by the open cutoff."""
 FEW = 20
 """With fewer questions one of them decides, and another one would have decided otherwise."""
-_RESAMPLES = 200
-_HUNDREDTHS = 100
+_CUTOFFS = np.arange(-100, 101) / 100
 _CURVE_STEP = 0.05
 _RELATIVE_STEPS = tuple(step / 20 for step in range(20))
 
@@ -51,8 +49,8 @@ class Point:
     value: float
     kept: float
     """Of the right passages."""
-    let_through: float | None
-    """Of the wrong ones; None when there are none."""
+    let_through: float
+    """Of the wrong ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +70,8 @@ class Calibration:
     cutoff: float
     between: tuple[float, float]
     """Where the recommended cutoff lies with a probability of 95 %, other questions being asked."""
+    open_cutoff: float
+    """The highest that keeps 98 % of the right passages."""
     curve: tuple[Point, ...]
     relative_now: float
     relative_threshold: float | None
@@ -106,19 +106,16 @@ def calibrate(base: KnowledgeBase, questions: Sequence[GoldenQuestion] | None = 
                 else "no question has its evidence in the ingested documents"
             )
         )
-    choose = _by_right if questions is not None else _by_both
     wrong = np.concatenate([*found.wrong, np.empty(0, np.float32)])
-    if questions is None and not len(wrong):
-        raise ConfigError("the base has one chunk, so there is nothing to compare with: ingest more, or give questions")
-    cutoff = choose(found.right, wrong)
+    if not len(wrong):
+        raise ConfigError("the base holds nothing that is wrong for a question, so there is nothing to compare with")
+    right_passing, wrong_passing = _passing(found.right), _passing(wrong)
+    cutoff = _best(right_passing, wrong_passing)
     now = base.embedder.cutoff if base.settings.retrieval.cutoff == "auto" else base.settings.retrieval.cutoff
     notes = list(found.notes)
-    between = _interval(found, choose)
+    between = _interval(found)
     if found.questions < FEW:
-        notes.append(
-            f"only {found.questions} questions: the cutoff is uncertain, others would have given one between "
-            f"{between[0]:.2f} and {between[1]:.2f}"
-        )
+        notes.append(f"only {found.questions} questions were asked, so the cutoff is uncertain")
     threshold: float | None = None
     relative_curve: tuple[Point, ...] = ()
     if questions is None:
@@ -127,7 +124,9 @@ def calibrate(base: KnowledgeBase, questions: Sequence[GoldenQuestion] | None = 
         notes.append(f"the relative threshold was not measured: it depends on the scores of {base.settings.rerank.use}")
     else:
         relative_curve = tuple(_relative_points(base, found, cutoff))
-        threshold = max((point.value for point in relative_curve if point.kept >= KEPT), default=0.0)
+        threshold = _highest(relative_curve)
+        if threshold is None:
+            notes.append("no relative threshold would drop a wrong hit: there are too few candidates, or hits")
     return Calibration(
         embedder=base.embedder.name,
         asked="sentences" if questions is None else "questions",
@@ -137,6 +136,7 @@ def calibrate(base: KnowledgeBase, questions: Sequence[GoldenQuestion] | None = 
         cutoff_now=float(now),
         cutoff=cutoff,
         between=between,
+        open_cutoff=float(_CUTOFFS[np.flatnonzero(right_passing >= KEPT * len(found.right))[-1]]),
         curve=tuple(_points(found.right, wrong, {cutoff, float(now)})),
         relative_now=base.settings.retrieval.relative_threshold,
         relative_threshold=threshold,
@@ -147,43 +147,35 @@ def calibrate(base: KnowledgeBase, questions: Sequence[GoldenQuestion] | None = 
 
 # ── the cutoff ──
 
-_Choose = Callable[["NDArray[np.float32]", "NDArray[np.float32]"], float]
+
+def _passing(values: NDArray[np.float32]) -> NDArray[np.int64]:
+    """How many of the values each of `_CUTOFFS` lets through."""
+    return len(values) - np.searchsorted(np.sort(values), _CUTOFFS.astype(np.float32), side="left")
 
 
-def _by_right(right: NDArray[np.float32], wrong: NDArray[np.float32]) -> float:
-    """The highest cutoff, in hundredths, that keeps `KEPT` of the right passages."""
-    falling = np.sort(right)[::-1]
-    lowest_kept = float(falling[int(np.ceil(KEPT * len(falling))) - 1])
-    return float(np.floor(round(lowest_kept * _HUNDREDTHS, 4)) / _HUNDREDTHS)
+def _best(right: NDArray[np.int64], wrong: NDArray[np.int64]) -> float:
+    """The cutoff that parts them best, of what passes; the first cutoff lets all through."""
+    return float(_CUTOFFS[np.argmax(right / right[0] - wrong / wrong[0])])
 
 
-def _by_both(right: NDArray[np.float32], wrong: NDArray[np.float32]) -> float:
-    """The lowest cutoff that lets `LET_THROUGH` of the wrong passages through, if it keeps enough right ones."""
-    rising = np.sort(wrong)
-    highest_dropped = float(rising[int(np.ceil((1 - LET_THROUGH) * len(rising))) - 1])
-    beside = (np.floor(round(highest_dropped * _HUNDREDTHS, 4)) + 1) / _HUNDREDTHS
-    return min(float(beside), _by_right(right, wrong))
-
-
-def _interval(found: Similarities, choose: _Choose) -> tuple[float, float]:
-    """Where the choice lies, by resampling the questions (Efron 1979)."""
-    picks = np.random.default_rng(SEED).integers(0, len(found.right), (_RESAMPLES, len(found.right)))
-    wrong = [found.wrong[of] for of in found.question_of]  # what each right passage's question was compared with
-    chosen = np.sort(
-        [choose(found.right[pick], np.concatenate([wrong[i] for i in pick], dtype=np.float32)) for pick in picks]
-    )
+def _interval(found: Similarities) -> tuple[float, float]:
+    """Where the best cutoff lies, by resampling the questions (Efron 1979)."""
+    right = np.stack([_passing(found.right[place : place + 1]) for place in range(len(found.right))])
+    of_questions = [_passing(values) for values in found.wrong]
+    wrong = np.stack([of_questions[place] for place in found.question_of])
+    picks = np.random.default_rng(SEED).integers(0, len(right), (RESAMPLES, len(right)))
+    chosen = [_best(right[pick].sum(axis=0), wrong[pick].sum(axis=0)) for pick in picks]
     outside = (1 - INTERVAL) / 2
     return float(np.quantile(chosen, outside)), float(np.quantile(chosen, 1 - outside))
 
 
 def _points(right: NDArray[np.float32], wrong: NDArray[np.float32], marked: set[float]) -> Iterator[Point]:
     """From where nearly all wrong passages pass to where hardly a right one does, and the marked values."""
-    low = float(np.quantile(wrong, 0.25)) if len(wrong) else float(right.min())
+    low = float(np.quantile(wrong, 0.25))
     high = float(np.quantile(right, 0.9))
     steps = range(round(min(low, *marked) / _CURVE_STEP), round(max(high, *marked) / _CURVE_STEP) + 1)
     for value in sorted({round(step * _CURVE_STEP, 2) for step in steps} | marked):
-        passed = float((wrong >= value).mean()) if len(wrong) else None
-        yield Point(value, float((right >= value).mean()), passed)
+        yield Point(value, float((right >= value).mean()), float((wrong >= value).mean()))
 
 
 # ── the relative threshold ──
@@ -206,8 +198,15 @@ def _relative_points(base: KnowledgeBase, found: Similarities, cutoff: float) ->
                 verdict = is_right(hit)
                 if verdict is not None:
                     (right if verdict else wrong).add(hit, kept)
-        if right.all:
-            yield Point(step, right.kept / right.all, wrong.kept / wrong.all if wrong.all else None)
+        if right.all and wrong.all:
+            yield Point(step, right.kept / right.all, wrong.kept / wrong.all)
+
+
+def _highest(curve: Sequence[Point]) -> float | None:
+    """The highest threshold that keeps enough; None when none drops anything that is wrong."""
+    if all(point.let_through == 1 for point in curve):
+        return None
+    return max(point.value for point in curve if point.kept >= KEPT)
 
 
 class _Count:
