@@ -131,7 +131,7 @@ def build_prompt(question: str, hits: Sequence[Hit], max_context_characters: int
     language = question_language(question)
     texts, notes = _within(hits, max_context_characters)
     labels = [_label(hit, language) for hit in hits[: len(texts)]]
-    tag = _tag([*texts, *labels, question])
+    tag = fence_tag([*texts, *labels, question])
     contexts = [
         f"<context-{tag} [{i}]>\n{label}\n\n{text}\n</context-{tag}>"
         for i, (label, text) in enumerate(zip(labels, texts, strict=True), 1)
@@ -196,7 +196,7 @@ def _one_line(text: str) -> str:
     return line if len(line) <= _LABEL_CHARACTERS else line[: _LABEL_CHARACTERS - 1] + "…"
 
 
-def _tag(texts: Sequence[str]) -> str:
+def fence_tag(texts: Sequence[str]) -> str:
     """A tag that occurs in none of `texts`; the same texts give the same tag."""
     material = "\x00".join(texts)
     attempt = 0

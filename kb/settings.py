@@ -186,6 +186,7 @@ class ChatSection(Table):
     """The chat models, one table for each use."""
 
     answer: ChatPurpose = ChatPurpose()
+    judge: ChatPurpose = ChatPurpose(model="gpt-4o-mini", temperature=0.0, max_tokens=3, timeout_seconds=20.0)
 
 
 _open_places: ContextVar[tuple[Place, ...]] = ContextVar("open_places", default=())

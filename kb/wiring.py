@@ -7,7 +7,7 @@ from typing import Any
 
 from kb.components import AnswerGenerator, Chat, Chunker, Embedder, Parts, Reranker, build_component
 from kb.ingest.remembering import RememberingEmbedder
-from kb.settings import Origins, Settings
+from kb.settings import ChatPurpose, Origins, Settings
 
 
 class Wiring:
@@ -40,7 +40,9 @@ class Wiring:
 
     @cached_property
     def _reranker(self) -> Reranker:
-        reranker: Reranker = self._component("rerank", self.settings.rerank, embedder=self.embedder)
+        reranker: Reranker = self._component(
+            "rerank", self.settings.rerank, embedder=self.embedder, chat=self._judge_chat
+        )
         return reranker
 
     @cached_property
@@ -51,9 +53,15 @@ class Wiring:
         return generator
 
     def _answer_chat(self) -> Chat:
+        return self._chat(self.settings.chat.answer)
+
+    def _judge_chat(self) -> Chat:
+        return self._chat(self.settings.chat.judge)
+
+    def _chat(self, purpose: ChatPurpose) -> Chat:
         from kb.services.chat import OpenAIChat
 
-        return OpenAIChat(self.settings.chat.answer, self._origins.secret)
+        return OpenAIChat(purpose, self._origins.secret)
 
     def _component(self, kind: str, section: Any, **lent: Any) -> Any:
         parts = Parts(secret=self._origins.secret, quiet=self._quiet, **lent)

@@ -12,6 +12,7 @@ from kb.components import Message
 from kb.services.clock import REAL_TIME, Clock
 from kb.services.connection import CLIENT_ERRORS, Connection
 from kb.services.failures import explain, not_an_answer
+from kb.services.tokens import about_tokens
 from kb.settings import ChatPurpose
 
 DEFAULT_MODEL = "gpt-4o"
@@ -19,9 +20,6 @@ MODEL_VARIABLE = "OPENAI_MODEL"
 
 CUT_SHORT = "length"
 """The ending of a reply that reached max_tokens."""
-# English has four to five bytes a token, Chinese and Japanese about three: too many tokens are counted rather than too
-# few, without a vocabulary that would have to be fetched. Services count what may be answered, max_tokens, as well.
-_BYTES_OF_A_TOKEN = 3
 _REFUSED_PARAMETER = frozenset({"unsupported_parameter", "unsupported_value"})
 
 
@@ -114,8 +112,9 @@ class OpenAIChat:
                         raise
                     self._arguments = fewer
 
-        content = sum(len(message.content.encode("utf-8", "surrogatepass")) for message in messages)
-        answer = self._connection.call(attempt, content // _BYTES_OF_A_TOKEN + self._most_tokens)
+        # Services count what may be answered, max_tokens, as well.
+        tokens = about_tokens(message.content for message in messages) + self._most_tokens
+        answer = self._connection.call(attempt, tokens)
         if stream and not hasattr(answer, "__enter__"):
             raise not_an_answer(self._connection.service)
         return answer

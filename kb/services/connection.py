@@ -18,12 +18,19 @@ from kb.services.retry import LONGEST_ASKED_SECONDS, wait_seconds
 DEFAULT_BASE_URL = "https://api.openai.com/v1"
 BASE_URL_VARIABLE = "OPENAI_BASE_URL"
 
-# The client's own errors, and ValueError for an answer that is no JSON or no base64.
-CLIENT_ERRORS: tuple[type[Exception], ...] = (openai.OpenAIError, ValueError)
+# The client's own errors, ValueError for an answer that is no JSON or no base64, and RecursionError for JSON that is
+# nested without end.
+CLIENT_ERRORS: tuple[type[Exception], ...] = (openai.OpenAIError, ValueError, RecursionError)
+# In the place of a key where none is needed: the client wants one, though nobody is to see it.
+_NO_KEY = "none"
 
 
 class Connection:
     """Opens the real client and calls it within the limits that all connections to the same model share.
+
+    Args:
+        needs_key: Without a key it can't be opened. Else one that is not set leaves `service.key` empty, and who
+            sends a request has to leave the header out that would hold it.
 
     Raises:
         MissingKeyError: the variable that should hold the key is not set.
@@ -43,11 +50,12 @@ class Connection:
         tokens_per_minute: int | None,
         secret: Callable[[str], str | None],
         clock: Clock = REAL_TIME,
+        needs_key: bool = True,
     ) -> None:
         key = (secret(key_variable) or "").strip()
-        if not key:
+        if not key and needs_key:
             raise MissingKeyError(key_variable, f"the {kind} model {model!r}")
-        if not (key.isascii() and key.isprintable()) or " " in key:
+        if key and (not (key.isascii() and key.isprintable()) or " " in key):
             raise ConfigError(f"{key_variable} holds characters that no API key has (a space, a quote or a line break)")
         address = (base_url or secret(BASE_URL_VARIABLE) or DEFAULT_BASE_URL).strip()
         _check(address)
@@ -55,7 +63,7 @@ class Connection:
         self.limits = shared_limits((address, hash(key), model), requests_per_minute, tokens_per_minute, clock)
         self.retries = retries
         # The client retries every 429, also the one that says the account is empty; so we count ourselves.
-        self.client = openai.OpenAI(api_key=key, base_url=address, timeout=timeout_seconds, max_retries=0)
+        self.client = openai.OpenAI(api_key=key or _NO_KEY, base_url=address, timeout=timeout_seconds, max_retries=0)
         # Its sockets are closed with this object, not whenever the garbage collector comes by.
         weakref.finalize(self, self.client.close)
 
@@ -96,9 +104,18 @@ class Connection:
         except BaseException:
             self.limits.ended(turn, counts=True)
             raise
-        counted: object = getattr(getattr(answer, "usage", None), "total_tokens", None)
-        self.limits.passed(turn, counted if isinstance(counted, int) else None, raw.headers)
+        self.limits.passed(turn, _counted(answer), raw.headers)
         return answer
+
+
+def _counted(answer: Any) -> int | None:
+    """The tokens of a request by the service's own count, where its answer says them."""
+    if isinstance(answer, dict):
+        usage = answer.get("usage")
+        counted: object = usage.get("total_tokens") if isinstance(usage, dict) else None
+    else:
+        counted = getattr(getattr(answer, "usage", None), "total_tokens", None)
+    return counted if isinstance(counted, int) else None
 
 
 def _check(address: str) -> None:

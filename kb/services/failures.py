@@ -19,6 +19,8 @@ from kb.errors import AuthenticationError, QuotaError, RefusedError, ServiceErro
 from kb.services.headers import asked_seconds, told
 from kb.services.limits import Kind
 
+RERANK = "rerank"
+"""The kind of services that have no interface of OpenAI's, as OpenAI has none of the kind."""
 SHOWN_CHARACTERS = 200
 # A "key" shorter than this is a placeholder for a server that wants none; hiding it would garble words.
 _LEAST_KEY_CHARACTERS = 4
@@ -38,7 +40,7 @@ class Service:
     """One model of one service, as error messages name it."""
 
     kind: str
-    """"chat" or "embedding"."""
+    """"chat", "embedding" or "rerank"."""
     model: str
     base_url: str
     key_variable: str
@@ -54,6 +56,21 @@ class Service:
     def named(self) -> str:
         """Model and place, for a message."""
         return f"the {self.kind} model {self.model!r} at {self.url}"
+
+    @property
+    def interface(self) -> str:
+        """What should be there, for a message."""
+        return "a rerank service" if self.kind == RERANK else "an OpenAI-compatible service"
+
+    @property
+    def address(self) -> str:
+        """The settings of its address, for a message."""
+        return "base_url and path" if self.kind == RERANK else "base_url (or OPENAI_BASE_URL)"
+
+    @property
+    def right_address(self) -> str:
+        """The same with how most such addresses end, where this one doesn't."""
+        return self.address if self.kind == RERANK else f"base_url{_hint(self.base_url)}"
 
     def error(self, message: str, status: int | None = None) -> ServiceError:
         """A ServiceError of this service."""
@@ -123,7 +140,7 @@ def _explain(error: Exception, service: Service) -> Failure:
         return Failure(service.error(message), retry=True)
     if isinstance(error, openai.APIConnectionError):
         reason = cleaned(str(error.__cause__ or error), service.key) or "the connection was lost"
-        message = f"cannot reach {service.named} ({reason}): check base_url (or OPENAI_BASE_URL) and the network"
+        message = f"cannot reach {service.named} ({reason}): check {service.address} and the network"
         return Failure(service.error(message), retry=True)
     if isinstance(error, openai.APIStatusError):
         return _explain_status(error, service)
@@ -138,8 +155,7 @@ def _explain(error: Exception, service: Service) -> Failure:
 def not_an_answer(service: Service) -> ServiceError:
     """The error for an answer that isn't what an OpenAI-compatible service sends."""
     return service.error(
-        f"{service.named} sent something that is no answer of an OpenAI-compatible service: "
-        f"check base_url{_hint(service.base_url)}"
+        f"{service.named} sent something that is no answer of {service.interface}: check {service.right_address}"
     )
 
 
@@ -149,6 +165,9 @@ def _explain_status(error: openai.APIStatusError, service: Service) -> Failure:
     named = service.named
     if status == _PAYMENT_REQUIRED or _is_no_credit(error):
         return Failure(_quota(service, status, said), retry=False)
+    if status in (401, 403) and not service.key:
+        message = f"{named} wants a key ({said}): put it into {service.key_variable}, in the environment or in .env"
+        return Failure(AuthenticationError(message, service=named, status=status), retry=False)
     if status in (401, 403):
         message = (
             f"{named} refused the key in {service.key_variable} ({said}): check the key, and that it may use this model"
@@ -157,7 +176,7 @@ def _explain_status(error: openai.APIStatusError, service: Service) -> Failure:
     if status == 404:
         message = (
             f"{service.url} knows no model {service.model!r}, or no such address ({said}): "
-            f"check model and base_url{_hint(service.base_url)}"
+            f"check model and {service.right_address}"
         )
         return Failure(RefusedError(message, service=named, status=status), retry=False)
     if status in _REFUSED:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -20,7 +21,16 @@ FETCH_SECONDS = 10.0
 # tiktoken's pattern may overflow its stack on a huge text; what is longer than this is beyond every limit anyway.
 PART_CHARACTERS = 100_000
 
+# English has four to five bytes a token, Chinese and Japanese about three: too many tokens are counted rather than too
+# few, without a vocabulary that would have to be fetched.
+_BYTES_OF_A_TOKEN = 3
+
 _log = logging.getLogger(__name__)
+
+
+def about_tokens(texts: Iterable[str]) -> int:
+    """How many tokens texts have together for a model whose vocabulary is not known; seldom too few."""
+    return sum(len(text.encode("utf-8", "surrogatepass")) for text in texts) // _BYTES_OF_A_TOKEN
 
 
 class TokenCounter:
