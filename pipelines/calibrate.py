@@ -6,7 +6,7 @@ Exit status: 0 measured, 2 an error with a message, 70 what nobody foresaw.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -59,14 +59,13 @@ def _run(options: argparse.Namespace) -> int:
     overrides: dict[str, Any] = {"collection": options.collection} if options.collection else {}
     with KnowledgeBase.open(options.config, **overrides) as base:
         found = calibrate(base, questions)
-    file = Path(options.config or "config.toml")
-    if options.write:
-        write_setting(file, "retrieval", "cutoff", found.cutoff)
     if options.json:
         command.write_json(found.as_dict())
     else:
         command.write("\n".join(lines(found)) + "\n")
     if options.write:
+        file = Path(options.config or "config.toml")
+        write_setting(file, "retrieval", "cutoff", found.cutoff)
         command.say(f"{file}: [retrieval] cutoff = {found.cutoff:g} is written")
     return 0
 
@@ -81,8 +80,10 @@ def lines(found: Calibration) -> list[str]:
     asked = f"{found.questions:,} {found.asked}"
     asked += f", {found.unanswerable:,} more without an answer" if found.unanswerable else ""
     told = [f"embedder {found.embedder}; {asked}", "", *_plot("cutoff", found.curve, marks)]
-    if found.relative_curve:
-        told += ["", *_plot("relative", found.relative_curve[::2], {})]
+    if found.relative_threshold is not None:
+        relative = {found.relative_now: "now"} | {found.relative_threshold: "recommended"}
+        shown = [p for number, p in enumerate(found.relative_curve) if number % 2 == 0 or p.value in relative]
+        told += ["", *_plot("relative", shown, relative)]
     told += ["", "[retrieval]", f"cutoff = {found.cutoff:g}"]
     if found.relative_threshold is not None:
         told.append(f"relative_threshold = {found.relative_threshold:g}")
@@ -95,7 +96,7 @@ def lines(found: Calibration) -> list[str]:
     return [*told, *(f"Note: {safe(note)}" for note in found.notes)]
 
 
-def _plot(name: str, points: tuple[Point, ...], marks: Mapping[float, str]) -> Iterator[str]:
+def _plot(name: str, points: Sequence[Point], marks: Mapping[float, str]) -> Iterator[str]:
     yield f"{name:>8}  {'right passages kept':<{_BAR + 7}}  wrong ones let through"
     for point in points:
         mark = marks.get(point.value, "")

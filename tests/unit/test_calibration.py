@@ -155,7 +155,7 @@ def test_what_cannot_be_measured_is_said(folder: Path) -> None:
 
 
 def test_the_command_writes_only_when_told_and_only_the_cutoff(
-    base: KnowledgeBase, folder: Path, capsys: pytest.CaptureFixture[str]
+    base: KnowledgeBase, folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     questions, config = str(write_questions(folder / "q.toml")), folder / "config.toml"
     assert command.main([questions]) == 0
@@ -170,6 +170,12 @@ def test_the_command_writes_only_when_told_and_only_the_cutoff(
     (folder / "elsewhere.toml").write_text(CONFIG, encoding="utf-8")
     assert command.main([questions, "--config", "elsewhere.toml", "--write"]) == 0
     assert "elsewhere.toml: [retrieval] cutoff =" in capsys.readouterr().err
+    monkeypatch.setenv("KB_EMBEDDING__USE", "hashing")
+    monkeypatch.setenv("KB_STORE__USE", "memory")
+    assert command.main([questions, "--write"]) == 2
+    told = capsys.readouterr()
+    assert "recommended" in told.out, "what was measured is shown all the same"
+    assert "config.toml is not there, so nothing was written" in told.err
 
 
 # ── the one key ──
