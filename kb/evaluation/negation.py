@@ -3,7 +3,8 @@
 Weller et al. 2024, NevIR: Negation in Neural Information Retrieval, arXiv:2305.07614. Of each pair both
 questions are asked, and a system is right on the pair when each question ranks its own document first;
 chance gives 25 %. A tie is wrong. The documents of all pairs are one collection, so that words have the
-weights they would have there, but only the two of a pair are compared.
+weights they would have there, but only the two of a pair are compared. A reranker that measures hits against each
+other, such as by standard deviations, has then only these to measure by, and ties where its sides disagree.
 
 The file has an object a line: `q1` belongs to `doc1`, `q2` to `doc2`.
 """

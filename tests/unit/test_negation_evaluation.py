@@ -130,5 +130,6 @@ def test_what_is_wrong_with_the_file_is_said(pairs: Path, content: str, said: st
 
 
 def test_a_reranker_that_there_is_not_is_refused_before_anything_is_embedded(base: KnowledgeBase, pairs: Path) -> None:
-    with base, pytest.raises(ConfigError, match="there is no such component; allowed: none"):
+    with base, pytest.raises(ConfigError, match="'oracle': there is no such component; allowed: "):
         evaluate(base, load_data(pairs), ["oracle"])
+    assert list(base.settings.data_dir.rglob("negation/*/data")) == []
