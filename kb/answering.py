@@ -61,6 +61,8 @@ class Answerer:
                 dropped=result.dropped,
                 notes=notes,
                 where=result.where,
+                confidence=generated.confidence,
+                signals=generated.signals,
             )
         )
 

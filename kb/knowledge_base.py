@@ -22,7 +22,7 @@ from kb.ledger.schema import LEDGER_FILE
 from kb.narrowed import Base, Narrowing
 from kb.opening import CollectionStore
 from kb.recall import Recall
-from kb.records import Answer, AnswerReady, SearchResult, StreamEvent
+from kb.records import Answer, AnswerReady, Hit, Reranked, SearchResult, StreamEvent
 from kb.retrieval import Retriever
 from kb.settings import Origins, Settings, load_settings
 from kb.wiring import Wiring
@@ -200,6 +200,10 @@ class KnowledgeBase(Wiring):
                 if ledger.revision() == opened.revision:
                     break
             return found if narrowed is None else tuple(map(narrowed.told, found))
+
+    def rerank(self, question: str, hits: Sequence[Hit]) -> Reranked:
+        """Put hits into the order of the configured reranker."""
+        return self._reranker.rerank(question, hits)
 
     def ask(self, question: str, top_k: int | None = None, cutoff: float | None = None, where: Filter = None) -> Answer:
         """Answer a question from the documents, or say that they don't; see `search_many`."""

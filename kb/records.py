@@ -218,6 +218,10 @@ class Generated:
     """(number, start, end): the span of the chunk behind `[number]` that is quoted; spans are
     offsets into `chunk.text`. A generator that writes freely leaves it empty."""
     notes: tuple[str, ...] = ()
+    confidence: float | None = None
+    """See `Answer.confidence`."""
+    signals: Mapping[str, float] = field(default_factory=dict, hash=False)
+    """See `Answer.signals`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,6 +243,12 @@ class Answer:
     """What a reader should know: markers removed, a service that failed, a cutoff that emptied the list."""
     where: tuple[str, ...] = ()
     """The filter, each condition as `field=value`; none of all documents."""
+    confidence: float | None = None
+    """How well what was found answers, by the generator: `answered` from 1 on. None when it is not decided by a
+    number, as by a chat model, or when nothing was found."""
+    signals: Mapping[str, float] = field(default_factory=dict, hash=False)
+    """What the generator made its confidence of, by name; higher is surer. `extractive` has `sentence`: its best
+    sentence's score, as a share of the score that is needed."""
 
     def __str__(self) -> str:
         """The text with its sources."""

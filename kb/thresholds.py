@@ -50,7 +50,7 @@ def _emptied(candidates: Sequence[Hit], cutoff: float) -> tuple[str, ...]:
     best, middle = similarities[0], similarities[len(similarities) // 2]
     if best - middle < _CLEARLY_ABOVE:
         return ()
-    advice = f"try --cutoff {best - _BELOW_BEST:.2f}"
+    advice = f"try --cutoff {best - _BELOW_BEST:.2f}, or measure one: python -m pipelines.calibrate"
     return (f"the cutoff {cutoff:.2f} removed all; the best similarity was {best:.2f}: {advice}",)
 
 

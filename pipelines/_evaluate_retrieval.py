@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kb import command
-from kb.errors import ConfigError
-from pipelines._tables import aligned
+from pipelines._tables import aligned, write_result
 
 if TYPE_CHECKING:
     from kb.evaluation.compare import Change
@@ -55,7 +53,7 @@ def run(options: argparse.Namespace) -> None:
         results = [evaluate(base, data, options.half) for data in datasets]
     found = [result.as_dict() for result in results]
     if options.out:
-        _write(options.out, found)
+        write_result(options.out, found)
     compared = list(changes(before, found))
     if options.json:
         command.write_json({"results": found, **({"changes": [_as_dict(one) for one in compared]} if before else {})})
@@ -99,10 +97,3 @@ def change_lines(compared: list[Change]) -> list[str]:
 
 def _as_dict(one: Change) -> dict[str, Any]:
     return {**asdict(one), "verdict": one.verdict}
-
-
-def _write(file: Path, found: list[dict[str, Any]]) -> None:
-    try:
-        file.write_text(json.dumps(found, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
-    except OSError as error:
-        raise ConfigError(f"{file} cannot be written: {error.strerror}. Choose another --out") from error

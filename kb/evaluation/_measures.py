@@ -22,9 +22,9 @@ MEASURES = {
 DEPTH = 100
 """Documents of a ranking that are looked at."""
 _MRR_DEPTH = 10
-_RESAMPLES = 1_000
-_INTERVAL = 0.95
-_SEED = 1
+RESAMPLES = 1_000
+INTERVAL = 0.95
+SEED = 1
 
 Rankings: TypeAlias = dict[str, list[str]]
 """Document ids, best first, by question."""
@@ -70,11 +70,11 @@ def _run(rankings: Rankings, depth: int) -> dict[str, dict[str, float]]:
 
 
 def interval(values: Sequence[float]) -> tuple[float, float]:
-    """Where the mean lies with a probability of `_INTERVAL`, by resampling the questions (Efron 1979)."""
+    """Where the mean lies with a probability of `INTERVAL`, by resampling the questions (Efron 1979)."""
     import numpy as np
 
     every = np.asarray(values)
-    picked = np.random.default_rng(_SEED).integers(0, len(every), (_RESAMPLES, len(every)))
+    picked = np.random.default_rng(SEED).integers(0, len(every), (RESAMPLES, len(every)))
     means = np.sort(every[picked].mean(axis=1))
-    outside = (1 - _INTERVAL) / 2
+    outside = (1 - INTERVAL) / 2
     return float(np.quantile(means, outside)), float(np.quantile(means, 1 - outside))

@@ -13,10 +13,14 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal, TypeAlias
 
 from kb.errors import ConfigError
 
 CORPUS, QUERIES, JUDGEMENTS = "corpus.jsonl", "queries.jsonl", "qrels.tsv"
+
+Half: TypeAlias = Literal["all", "odd", "even"]
+"""Questions at which places, counted from 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +50,8 @@ def load_data(folder: Path) -> RetrievalData:
     Raises:
         ConfigError: a file is missing, or a line is not of the form above.
     """
-    corpus = {
-        str(row["_id"]): Passage(str(row.get("title") or ""), str(row["text"]))
-        for row in _objects(folder / CORPUS, "_id", "text")
-    }
-    asked = {str(row["_id"]): str(row["text"]) for row in _objects(folder / QUERIES, "_id", "text")}
+    corpus = load_corpus(folder / CORPUS)
+    asked = {str(row["_id"]): str(row["text"]) for row in objects(folder / QUERIES, "_id", "text")}
     relevant: dict[str, dict[str, int]] = {}
     for number, (query, document, score) in _judgements(folder / JUDGEMENTS):
         if query not in asked or document not in corpus:
@@ -65,7 +66,15 @@ def load_data(folder: Path) -> RetrievalData:
     return RetrievalData(folder.resolve().name, corpus, queries, relevant)
 
 
-def _objects(file: Path, *names: str) -> Iterator[Mapping[str, object]]:
+def load_corpus(file: Path) -> dict[str, Passage]:
+    """Read the documents by id. Raises ConfigError."""
+    return {
+        str(row["_id"]): Passage(str(row.get("title") or ""), str(row["text"])) for row in objects(file, "_id", "text")
+    }
+
+
+def objects(file: Path, *names: str) -> Iterator[Mapping[str, object]]:
+    """Read a JSON object a line, each with texts or whole numbers of those names. Raises ConfigError."""
     for number, line in _lines(file):
         try:
             row = json.loads(line)

@@ -168,8 +168,12 @@ class GoldenResult:
         return [value for value in known if any(getattr(o.question, field) == value for o in self.outcomes)]
 
 
-def load_questions(path: str | Path) -> tuple[GoldenQuestion, ...]:
+def load_questions(path: str | Path, *, any_language: bool = False) -> tuple[GoldenQuestion, ...]:
     """Read a question file.
+
+    Args:
+        path: The file.
+        any_language: Accept questions in languages that are not told apart in the figures.
 
     Raises:
         ConfigError: the file is missing or no TOML, or a question lacks a field or has an unknown one.
@@ -182,7 +186,9 @@ def load_questions(path: str | Path) -> tuple[GoldenQuestion, ...]:
         raise ConfigError(f"{path}: this is no valid TOML: {error}") from error
     except KeyError as error:
         raise ConfigError(f"{path}: there is no [[question]] in it") from error
-    return tuple(_question(table, f"{path}: question {number}") for number, table in enumerate(tables, start=1))
+    return tuple(
+        _question(table, f"{path}: question {number}", any_language) for number, table in enumerate(tables, start=1)
+    )
 
 
 def evaluate(base: KnowledgeBase, questions: Iterable[GoldenQuestion]) -> GoldenResult:
@@ -247,13 +253,13 @@ def plain(text: str) -> str:
     return unicodedata.normalize("NFKC", words).casefold()
 
 
-def _question(table: Mapping[str, Any], where: str) -> GoldenQuestion:
+def _question(table: Mapping[str, Any], where: str, any_language: bool) -> GoldenQuestion:
     try:
         evidence = tuple(Evidence(**piece) for piece in table.get("evidence", ()))
         question = GoldenQuestion(**{**table, "evidence": evidence})
     except TypeError as error:
         raise ConfigError(f"{where}: a field is missing or unknown: {error}") from error
-    if question.kind not in KINDS or question.language not in LANGUAGES:
+    if question.kind not in KINDS or not (any_language or question.language in LANGUAGES):
         raise ConfigError(
             f"{where} ({question.id}): kind {question.kind!r}, language {question.language!r}; "
             f"allowed: {', '.join(KINDS)}; {', '.join(LANGUAGES)}"

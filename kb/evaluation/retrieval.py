@@ -9,40 +9,29 @@ candidates, `fused` is both, and with a reranker configured there is one system 
 
 from __future__ import annotations
 
-import hashlib
-import json
-import shutil
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from copy import copy
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any
 
-from kb.errors import KbError
+from kb.evaluation._collection import corpus_collection, ingest
 from kb.evaluation._measures import DEPTH, MEASURES, Rankings, interval, measures, measuring
-from kb.evaluation._retrieval_data import Passage, RetrievalData, load_data
-from kb.evaluation._vectors import EVALUATION_FOLDER, KnownVectors, known_vectors
+from kb.evaluation._retrieval_data import Half, RetrievalData, load_data
+from kb.evaluation._vectors import known_vectors
 from kb.ingest.paid_embedding import batches
 from kb.ledger.ledger import Ledger
-from kb.ledger.names import collection_slug
 
 if TYPE_CHECKING:
-    from kb.components import Embedder
     from kb.knowledge_base import KnowledgeBase
 
 __all__ = ["MEASURES", "RetrievalResult", "System", "evaluate", "load_data", "take"]
 
 _FOLDER = "retrieval"
-_WRITTEN = "written"
 _NO_CUTOFF = -1.0
 _BATCH = 64
 """Questions of one search."""
-
-Half: TypeAlias = Literal["all", "odd", "even"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,68 +116,28 @@ def evaluate(base: KnowledgeBase, data: RetrievalData, half: Half = "all") -> Re
     """
     measuring()  # told before hours of embedding
     asked = take(data, half)
-    with known_vectors(base) as vectors, _collection(base, data, vectors) as (own, names):
+    with (
+        known_vectors(base) as vectors,
+        corpus_collection(base, (_FOLDER, data.name), data.corpus, vectors) as (
+            own,
+            names,
+        ),
+    ):
         started = time.perf_counter()
-        report = own.ingest(allow_removals=True)  # a corpus may have changed altogether, or have moved with `data_dir`
-        if report.failed:
-            raise KbError(f"{data.name}: {report.failed} documents could not be ingested: {report.problems[0]}")
+        report = ingest(own, data.name)
         ingest_seconds = round(time.perf_counter() - started, 3)
         vectors.of_queries(list(asked.queries.values()))  # so that no system pays for it
         systems = tuple(_measured(name, own, asked, names, changes) for name, changes in _systems(base))
         return RetrievalResult(
             dataset=data.name,
             half=half,
-            configuration=_configuration(base),
+            configuration=configuration(base),
             documents=len(data.corpus),
             chunks=report.chunks_total,
             embedded=report.embedded,
             ingest_seconds=ingest_seconds,
             systems=systems,
         )
-
-
-# ── a collection of the corpus ──
-
-
-@contextmanager
-def _collection(
-    base: KnowledgeBase, data: RetrievalData, vectors: KnownVectors
-) -> Iterator[tuple[KnowledgeBase, dict[str, str]]]:
-    """A knowledge base of the corpus, not yet ingested, and the id of each of its files' documents."""
-    home = base.settings.data_dir / EVALUATION_FOLDER / _FOLDER / collection_slug(data.name)
-    documents = home / "documents"
-    names = _write(documents, data.corpus)
-    with base.variant(documents_dir=documents, data_dir=home / "data") as own:
-        own.embedder = _with_known_queries(base.embedder, vectors)
-        yield own, names
-
-
-def _write(folder: Path, corpus: Mapping[str, Passage]) -> dict[str, str]:
-    """Have each document in a file of its own, whose name says nothing; the ids by file name."""
-    names = {}
-    content = hashlib.sha256()
-    for number, (document, passage) in enumerate(corpus.items()):
-        names[f"{number:07}.{'md' if passage.title else 'txt'}"] = document
-        content.update(json.dumps([passage.title, passage.text]).encode())
-    written = folder.with_name(_WRITTEN)
-    if written.exists() and written.read_text(encoding="ascii") == content.hexdigest():
-        return names
-    written.unlink(missing_ok=True)
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    for name, passage in zip(names, corpus.values(), strict=True):
-        # A title is no part of the text, as in a file's own front matter.
-        front = f"---\ntitle: {json.dumps(passage.title, ensure_ascii=False)}\n---\n" if passage.title else ""
-        (folder / name).write_text(front + passage.text, encoding="utf-8")
-    written.write_text(content.hexdigest(), encoding="ascii")
-    return names
-
-
-def _with_known_queries(embedder: Embedder, vectors: KnownVectors) -> Embedder:
-    """The same embedder; questions that were embedded once are not embedded again."""
-    remembering = copy(embedder)
-    remembering.embed_queries = vectors.of_queries  # type: ignore[method-assign]
-    return remembering
 
 
 # ── ways to rank ──
@@ -247,7 +196,8 @@ def _documents(sources: Iterable[str], names: Mapping[str, str]) -> list[str]:
     return list(dict.fromkeys(names[source] for source in sources))[:DEPTH]
 
 
-def _configuration(base: KnowledgeBase) -> dict[str, Any]:
+def configuration(base: KnowledgeBase) -> dict[str, Any]:
+    """The settings and versions that a result depends on."""
     settings = base.settings
     return {
         "embedding": base.embedder.name,

@@ -11,7 +11,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pydantic import Field
 
@@ -81,9 +81,17 @@ class ExtractiveGenerator:
     def generate(self, question: str, hits: Sequence[Hit]) -> Generated:
         """Quote what answers `question`; no hits, or nothing close enough, gives `answered = False`."""
         scored = self._scored(question, hits)
-        reason = self._why_not(question, hits, scored)
-        if reason is not None:
-            return Generated(not_found_text(question_language(question)), answered=False, notes=reason)
+        if not scored:
+            return _declined(question, ())
+        least = self._least_score(question)
+        if not least:  # whoever sets 0 wants every question answered
+            return self._quoted(question, scored)
+        best = max((s.score for s in scored if s.has_form), default=0.0)
+        confidence, why = _confidence(question, hits, best, least)
+        generated = _declined(question, (why,)) if confidence < 1 else self._quoted(question, scored)
+        return replace(generated, confidence=confidence, signals={"sentence": best / least})
+
+    def _quoted(self, question: str, scored: list[_Scored]) -> Generated:
         chosen = self._chosen(question, scored)
         lines = [f"{_as_text(unit)} [{unit.number}]" for unit in chosen]
         return Generated(_joined(lines, chosen), True, tuple(q for unit in chosen for q in unit.quotes))
@@ -95,21 +103,6 @@ class ExtractiveGenerator:
             if piece:
                 yield piece
         return generated
-
-    def _why_not(self, question: str, hits: Sequence[Hit], scored: Sequence[_Scored]) -> tuple[str, ...] | None:
-        """Why nothing of this is an answer, as notes; None when something is."""
-        if not scored:
-            return ()
-        least = self._least_score(question)
-        names = unknown_names(question, (hit.chunk.embedded_text for hit in hits))
-        if names and least:
-            return (f"what was found does not name {', '.join(names)}",)
-        if not _known(question, hits):
-            return None
-        best = max((s.score for s in scored if s.has_form), default=0.0)
-        if best >= least:
-            return None
-        return (f"no sentence found answers well enough (best score {best:.2f}, needed {least:.2f})",)
 
     def _least_score(self, question: str) -> float:
         options = self._options
@@ -163,6 +156,20 @@ def _word_scores(question: str, found: Sequence[Unit]) -> list[float]:
     weights = {word: math.log((len(found) + 1) / (counts[word] + 0.5)) for word in asked}
     total = sum(weights.values()) or 1.0
     return [sum(weights[word] for word in words) / total for words in held]
+
+
+def _confidence(question: str, hits: Sequence[Hit], best: float, least: float) -> tuple[float, str]:
+    """How well a best score of `best` answers when `least` is needed, 1 being just enough; and what it lacks."""
+    names = unknown_names(question, (hit.chunk.embedded_text for hit in hits))
+    if names:
+        return 0.0, f"what was found does not name {', '.join(names)}"
+    # Where the base doesn't know the question's words, a low score says nothing.
+    confidence = best / least if _known(question, hits) else max(1.0, best / least)
+    return confidence, f"no sentence found answers well enough (best score {best:.2f}, needed {least:.2f})"
+
+
+def _declined(question: str, notes: tuple[str, ...]) -> Generated:
+    return Generated(not_found_text(question_language(question)), answered=False, notes=notes)
 
 
 def _row(unit: Unit) -> str:

@@ -1,0 +1,84 @@
+"""A collection of an evaluation's own: every document of a corpus in a file, ingested as any folder is."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from copy import copy
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kb.errors import KbError
+from kb.evaluation._retrieval_data import Passage
+from kb.evaluation._vectors import EVALUATION_FOLDER, KnownVectors
+from kb.ledger.names import collection_slug
+
+if TYPE_CHECKING:
+    from kb.components import Embedder
+    from kb.ingest.report import IngestReport
+    from kb.knowledge_base import KnowledgeBase
+
+_WRITTEN = "written"
+
+
+@contextmanager
+def corpus_collection(
+    base: KnowledgeBase, name: tuple[str, str], corpus: Mapping[str, Passage], vectors: KnownVectors
+) -> Iterator[tuple[KnowledgeBase, dict[str, str]]]:
+    """A knowledge base of the corpus, not yet ingested, and the id of each of its files' documents.
+
+    Args:
+        base: Settings and embedder; its own collection is neither read nor changed.
+        name: The evaluation's, and the data set's.
+        corpus: By id.
+        vectors: Where questions are embedded, so that each is once.
+    """
+    home = base.settings.data_dir / EVALUATION_FOLDER / name[0] / collection_slug(name[1])
+    documents = home / "documents"
+    names = _write(documents, corpus)
+    with base.variant(documents_dir=documents, data_dir=home / "data") as own:
+        own.embedder = _with_known_queries(base.embedder, vectors)
+        yield own, names
+
+
+def ingest(own: KnowledgeBase, dataset: str) -> IngestReport:
+    """Ingest what `corpus_collection` has written.
+
+    Raises:
+        KbError: a part fails, or a document could not be ingested; what was embedded by then is kept.
+    """
+    report = own.ingest(allow_removals=True)  # a corpus may have changed altogether, or have moved with `data_dir`
+    if report.failed:
+        raise KbError(f"{dataset}: {report.failed} documents could not be ingested: {report.problems[0]}")
+    return report
+
+
+def _write(folder: Path, corpus: Mapping[str, Passage]) -> dict[str, str]:
+    """Have each document in a file of its own, whose name says nothing; the ids by file name."""
+    names = {}
+    content = hashlib.sha256()
+    for number, (document, passage) in enumerate(corpus.items()):
+        names[f"{number:07}.{'md' if passage.title else 'txt'}"] = document
+        content.update(json.dumps([passage.title, passage.text]).encode())
+    written = folder.with_name(_WRITTEN)
+    if written.exists() and written.read_text(encoding="ascii") == content.hexdigest():
+        return names
+    written.unlink(missing_ok=True)
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    for name, passage in zip(names, corpus.values(), strict=True):
+        # A title is no part of the text, as in a file's own front matter.
+        front = f"---\ntitle: {json.dumps(passage.title, ensure_ascii=False)}\n---\n" if passage.title else ""
+        (folder / name).write_text(front + passage.text, encoding="utf-8")
+    written.write_text(content.hexdigest(), encoding="ascii")
+    return names
+
+
+def _with_known_queries(embedder: Embedder, vectors: KnownVectors) -> Embedder:
+    """The same embedder; questions that were embedded once are not embedded again."""
+    remembering = copy(embedder)
+    remembering.embed_queries = vectors.of_queries  # type: ignore[method-assign]
+    return remembering
