@@ -87,8 +87,7 @@ class PostingLists(LedgerConnection):
         lists = {}
         for word in words:
             if word in found:
-                postings = np.frombuffer(b"".join(found[word]), _POSTING)
-                lists[word] = postings[~np.isin(postings["row"], gone)] if len(gone) else postings
+                lists[word] = _without(np.frombuffer(b"".join(found[word]), _POSTING), gone)
         return {word: postings for word, postings in lists.items() if len(postings)}
 
     def _segments(self, generation: int) -> list[tuple[int, int, int, int]]:
@@ -184,9 +183,24 @@ def _joined(rows: Sequence[tuple[str, bytes]], gone: NDArray[np.int64]) -> Itera
     sizes = [len(part) // _POSTING_BYTES for _, part in rows]
     numbers = np.repeat(np.array([number[term] for term, _ in rows], dtype=np.int64), sizes)
     if len(gone):
-        live = ~np.isin(postings["row"], gone)
+        live = _live(postings, gone)
         postings, numbers = postings[live], numbers[live]
     yield from _packed(words, postings, np.bincount(numbers, minlength=len(words)))
+
+
+def _without(postings: Postings, gone: NDArray[np.int64]) -> Postings:
+    return postings[_live(postings, gone)] if len(gone) else postings
+
+
+def _live(postings: Postings, gone: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Which postings are of chunks that are still there."""
+    import numpy as np
+
+    rows = postings["row"]
+    live = np.ones(max(int(rows.max(initial=0)), int(gone.max())) + 1, dtype=bool)
+    live[gone] = False
+    found: NDArray[np.bool_] = live[rows]
+    return found
 
 
 def _packed(words: Sequence[str], postings: Postings, sizes: Any) -> Iterator[tuple[str, bytes]]:
