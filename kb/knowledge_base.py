@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -16,6 +16,7 @@ from kb.answering import Answerer
 from kb.background import SAMPLE_CHUNKS, Background
 from kb.components import Store
 from kb.errors import ConfigError, IndexMismatchError, KbError, NothingIngestedError
+from kb.ledger.hashes import text_hash
 from kb.ledger.ledger import Ledger, file_identity, nothing_ingested
 from kb.ledger.schema import LEDGER_FILE
 from kb.opening import CollectionStore
@@ -257,6 +258,11 @@ class KnowledgeBase(Wiring):
             background=opened.background,
         )
         return Retriever(recall, self._reranker, self.settings.retrieval, reranked=self.settings.rerank.candidates)
+
+    def _kept_token_vectors(self, texts: Sequence[str]) -> Mapping[str, bytes]:
+        by_hash = {text_hash(text): text for text in texts}
+        kept = self._open_ledger().known_token_vectors(self.embedder.fingerprint, list(by_hash))
+        return {by_hash[key]: packed for key, packed in kept.items()}
 
     # ── one generation, opened ──
 

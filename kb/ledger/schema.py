@@ -120,6 +120,14 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
             reason TEXT NOT NULL,
             PRIMARY KEY (generation, document_id, span_start, span_end)) WITHOUT ROWID""",
     ),
+    (
+        # What an embedder keeps of a text's tokens beside its vector, in a form of its own. With rowids, as vectors.
+        """CREATE TABLE token_vectors (
+            fingerprint TEXT NOT NULL,
+            text_hash TEXT NOT NULL,
+            states BLOB NOT NULL,
+            PRIMARY KEY (fingerprint, text_hash))""",
+    ),
 )
 
 SCHEMA_VERSION = len(MIGRATIONS)

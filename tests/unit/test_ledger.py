@@ -72,7 +72,7 @@ def test_a_ledger_of_the_first_version_gets_the_texts_of_its_chunks(tmp_path: Pa
         put(ledger, "b", ["one"])
         before = list(ledger.all_chunks(1))
     with sqlite3.connect(tmp_path / LEDGER_FILE) as connection:
-        for table in ("chunk_texts", "set_aside"):
+        for table in ("chunk_texts", "set_aside", "token_vectors"):
             connection.execute(f"DROP TABLE {table}")
         connection.execute("PRAGMA user_version = 1")
     connection.close()
