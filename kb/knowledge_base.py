@@ -260,8 +260,10 @@ class KnowledgeBase(Wiring):
         return Retriever(recall, self._reranker, self.settings.retrieval, reranked=self.settings.rerank.candidates)
 
     def _kept_token_vectors(self, texts: Sequence[str]) -> Mapping[str, bytes]:
+        if self._ledger is None:  # open during a search, which is what asks
+            return {}
         by_hash = {text_hash(text): text for text in texts}
-        kept = self._open_ledger().known_token_vectors(self.embedder.fingerprint, list(by_hash))
+        kept = self._ledger.known_token_vectors(self.embedder.fingerprint, list(by_hash))
         return {by_hash[key]: packed for key, packed in kept.items()}
 
     # ── one generation, opened ──
