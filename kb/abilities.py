@@ -6,7 +6,7 @@ from collections.abc import Generator, Sequence
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
-    from kb.records import Chunk, Document, EmbeddedPart
+    from kb.records import Chunk, Document, EmbeddedPart, FloatArray
 
 
 @runtime_checkable
@@ -88,4 +88,36 @@ class EmbedsInParts(Protocol):
         Raises:
             ServiceError: the service failed; what was done by then has been yielded.
         """
+        ...
+
+
+@runtime_checkable
+class TokenStates(Protocol):
+    """An embedder that also gives each token of a text a vector, in its context: what late interaction compares."""
+
+    def token_states(self, texts: Sequence[str]) -> list[FloatArray]:
+        """Compute the token vectors of passages: for each float32, shape (tokens, width), unit rows.
+
+        Width is the embedder's; prefix and special tokens are left out. Blank text gives (0, width).
+        """
+        ...
+
+    def query_token_states(self, texts: Sequence[str]) -> list[FloatArray]:
+        """Compute those of questions; the same form."""
+        ...
+
+
+@runtime_checkable
+class KeepsTokenStates(Protocol):
+    """An embedder whose token vectors can be kept, packed, from the pass that gives the vector."""
+
+    keep_token_vectors: bool
+    """Whether an ingest is to keep them."""
+
+    def embed_parts_with_states(self, texts: Sequence[str]) -> Generator[EmbeddedPart, None, None]:
+        """Embed passages as `embed_parts` does, each part with the packed token vectors."""
+        ...
+
+    def unpack_states(self, packed: bytes) -> FloatArray | None:
+        """Give what `token_states` gave but for rounding; None for what was packed in another form."""
         ...

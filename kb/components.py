@@ -209,6 +209,10 @@ def _no_secret(name: str) -> str | None:
     return None
 
 
+def _none_kept(texts: Sequence[str]) -> Mapping[str, bytes]:
+    return {}
+
+
 @dataclass(frozen=True, slots=True)
 class Parts:
     """What others lend a component. What a kind of component is not lent is None."""
@@ -220,6 +224,8 @@ class Parts:
     place: StorePlace | None = None
     secret: Callable[[str], str | None] = _no_secret
     """Looks a variable up in the environment, then in .env; for keys."""
+    token_vectors: Callable[[Sequence[str]], Mapping[str, bytes]] = _none_kept
+    """Reads what is kept of these embedded texts, packed by the embedder (`KeepsTokenStates`); of some, nothing is."""
     quiet: bool = True
     """No progress on stderr."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -17,6 +17,7 @@ from kb.background import SAMPLE_CHUNKS, Background
 from kb.components import Store
 from kb.errors import ConfigError, IndexMismatchError, KbError, NothingIngestedError
 from kb.filters import Filter, Where
+from kb.ledger.hashes import text_hash
 from kb.ledger.ledger import Ledger, file_identity, nothing_ingested
 from kb.ledger.schema import LEDGER_FILE
 from kb.narrowed import Base, Narrowing
@@ -284,6 +285,13 @@ class KnowledgeBase(Wiring):
             expander=self._expander,
             negation=self._negation,
         )
+
+    def _kept_token_vectors(self, texts: Sequence[str]) -> Mapping[str, bytes]:
+        if self._ledger is None:  # open during a search, which is what asks
+            return {}
+        by_hash = {text_hash(text): text for text in texts}
+        kept = self._ledger.known_token_vectors(self.embedder.fingerprint, list(by_hash))
+        return {by_hash[key]: packed for key, packed in kept.items()}
 
     # ── one generation, opened ──
 

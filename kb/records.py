@@ -129,6 +129,8 @@ class EmbeddedPart:
     vectors: FloatArray | None
     """Shape (len(rows), dimension), unit rows; None when the one text is refused."""
     refused: RefusedError | None = None
+    token_vectors: Sequence[bytes] = ()
+    """Of each text its packed token vectors, when they were asked for."""
 
 
 @dataclass(frozen=True, slots=True)

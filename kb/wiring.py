@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -43,9 +44,17 @@ class Wiring:
     @cached_property
     def _reranker(self) -> Reranker:
         reranker: Reranker = self._component(
-            "rerank", self.settings.rerank, embedder=self.embedder, chat=self._judge_chat
+            "rerank",
+            self.settings.rerank,
+            embedder=self.embedder,
+            chat=self._judge_chat,
+            token_vectors=self._kept_token_vectors,
         )
         return reranker
+
+    def _kept_token_vectors(self, texts: Sequence[str]) -> Mapping[str, bytes]:
+        """What the collection's ledger keeps of these texts' tokens, by text."""
+        return {}
 
     @cached_property
     def _expander(self) -> Expander | None:

@@ -1,4 +1,4 @@
-"""Runs the graph of multilingual-e5-small: token ids → one vector."""
+"""Runs the graph of multilingual-e5-small: token ids → one vector, and one of each token when they are asked for."""
 
 from __future__ import annotations
 
@@ -33,11 +33,19 @@ class E5Model:
         One text a pass: 8-bit activations are scaled over all that is in a pass, so that neighbours
         or padding would change a text's vector.
         """
-        ids = [self.begin_id, *content, self.end_id]
-        embedded = unpack(self._words[ids]) + self._places[: len(ids)]
-        (vectors,) = self._session.run(["embedding"], {"embedded": embedded[np.newaxis]})
+        (vectors,) = self._session.run(["embedding"], self._inputs(content))
         vector: NDArray[np.float32] = vectors[0]
         return vector
+
+    def mean_and_states(self, content: list[int]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """The same vector, bit for bit, and from the same pass the state of each of `content`: (tokens, 384)."""
+        vectors, states = self._session.run(["embedding", "states"], self._inputs(content))
+        return vectors[0], states[0, 1:-1]
+
+    def _inputs(self, content: list[int]) -> dict[str, NDArray[np.float32]]:
+        ids = [self.begin_id, *content, self.end_id]
+        embedded = unpack(self._words[ids]) + self._places[: len(ids)]
+        return {"embedded": embedded[np.newaxis]}
 
 
 def _session_options() -> onnxruntime.SessionOptions:

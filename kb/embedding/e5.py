@@ -9,16 +9,18 @@ from __future__ import annotations
 import hashlib
 import os
 import sys
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import cached_property
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 from platformdirs import user_cache_dir
 from pydantic import Field
 
+from kb.embedding._e5_tokens import TokenSpace, unit
 from kb.embedding._manifest import BUILDER_VERSION, find_weights, manifest_path, read_manifest
 from kb.errors import KbError
 from kb.records import EmbeddedPart
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
     from kb.components import Parts
     from kb.embedding._e5_cache import E5Cache, Loaded
 
+_Result = TypeVar("_Result")
+
 QUERY_PREFIX = "query: "
 PASSAGE_PREFIX = "passage: "
 """The model was trained with them."""
@@ -37,6 +41,7 @@ MAX_TOKENS = 512
 SPECIAL_TOKENS = 2
 PREFIX_TOKENS = 3
 """`query: ` has three, `passage: ` two."""
+PASSAGE_PREFIX_TOKENS = 2
 LANGUAGES_FILE = Path(__file__).with_name("_e5_languages.npy")
 """The mean vector of neutral text in 18 languages, then the twelve directions in which they differ most; made by
 `benchmarks/fit_e5_mean.py`."""
@@ -56,6 +61,8 @@ class Options(ComponentOptions):
     """Where the prepared model is kept; empty means the user's cache folder."""
     threads: int = Field(0, ge=0)
     """Texts embedded at the same time; 0 means one for each processor this process may use."""
+    keep_token_vectors: bool = False
+    """Whether an ingest keeps each chunk's token vectors, from the pass that gives its vector."""
 
 
 def build(options: Options, parts: Parts) -> E5Embedder:
@@ -66,7 +73,8 @@ def build(options: Options, parts: Parts) -> E5Embedder:
     """
     folder = Path(options.cache_dir or user_cache_dir("kb", appauthor=False)).expanduser()
     quiet = parts.quiet or not sys.stderr.isatty()
-    return E5Embedder(folder, threads=options.threads or _processors(), quiet=quiet)
+    threads = options.threads or _processors()
+    return E5Embedder(folder, threads=threads, quiet=quiet, keep_token_vectors=options.keep_token_vectors)
 
 
 class E5Embedder:
@@ -89,8 +97,9 @@ class E5Embedder:
     cutoff = CUTOFF
     batch_texts = BATCH_TEXTS
 
-    def __init__(self, folder: Path, *, threads: int, quiet: bool) -> None:
+    def __init__(self, folder: Path, *, threads: int, quiet: bool, keep_token_vectors: bool = False) -> None:
         """Say what the model kept in `folder` is, or prepare it there."""
+        self.keep_token_vectors = keep_token_vectors
         self._folder = folder
         self._say = _say_nothing if quiet else _say
         self._threads = threads
@@ -124,15 +133,34 @@ class E5Embedder:
         Raises:
             KbError: as `embed_documents`.
         """
-        for start in range(0, len(texts), BATCH_TEXTS):
-            contents = self._passages(texts[start : start + BATCH_TEXTS])
-            tokens = sum(map(len, contents)) - PREFIX_TOKENS * len(contents)
-            yield EmbeddedPart(range(start, start + len(contents)), tokens, self._vectors(contents))
+        for start, contents in self._batches(texts):
+            yield EmbeddedPart(_rows(start, contents), _tokens(contents), self._vectors(contents))
+
+    def embed_parts_with_states(self, texts: Sequence[str]) -> Generator[EmbeddedPart, None, None]:
+        """The same parts, with the packed token vectors of each text from the pass that gives its vector."""
+        for start, contents in self._batches(texts):
+            vectors, packed = zip(*self._each(self._vector_and_states, contents), strict=True)
+            yield EmbeddedPart(_rows(start, contents), _tokens(contents), np.stack(vectors), token_vectors=packed)
+
+    def token_states(self, texts: Sequence[str]) -> list[NDArray[np.float32]]:
+        """The token vectors of passages: for each float32 (tokens, 384), unit rows; blank text gives (0, 384).
+
+        Raises:
+            KbError: as `embed_documents`.
+        """
+        return self._each(lambda content: self._states(content, PASSAGE_PREFIX_TOKENS), self._passages(texts))
+
+    def query_token_states(self, texts: Sequence[str]) -> list[NDArray[np.float32]]:
+        """Those of questions, each by its first 507 tokens; the same form."""
+        return self._each(lambda content: self._states(content, PREFIX_TOKENS), self._questions(texts))
+
+    def unpack_states(self, packed: bytes) -> NDArray[np.float32] | None:
+        """What `token_states` gave, nearly; None for what another version packed otherwise."""
+        return self._token_space.unpack(packed)
 
     def embed_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Embed questions, each by its first 507 tokens; the same form as `embed_documents`."""
-        prefix = self._ids(QUERY_PREFIX)
-        return self._vectors([(prefix + self._ids(text))[: MAX_TOKENS - SPECIAL_TOKENS] for text in texts])
+        return self._vectors(self._questions(texts))
 
     def count_tokens(self, text: str) -> int:
         """Count the tokens of `text`, without prefix and special tokens: exact."""
@@ -181,20 +209,55 @@ class E5Embedder:
     def _ids(self, text: str) -> list[int]:
         return self._loaded().tokenizer.ids(text)
 
+    def _questions(self, texts: Sequence[str]) -> list[list[int]]:
+        prefix = self._ids(QUERY_PREFIX)
+        return [(prefix + self._ids(text))[: MAX_TOKENS - SPECIAL_TOKENS] for text in texts]
+
+    def _batches(self, texts: Sequence[str]) -> Iterator[tuple[int, list[list[int]]]]:
+        for start in range(0, len(texts), BATCH_TEXTS):
+            yield start, self._passages(texts[start : start + BATCH_TEXTS])
+
     def _vectors(self, contents: list[list[int]]) -> NDArray[np.float32]:
-        if len(contents) > 1 and self._threads > 1:
-            with ThreadPoolExecutor(min(self._threads, len(contents)), thread_name_prefix="e5") as pool:
-                rows = list(pool.map(self._vector, contents))
-        else:
-            rows = [self._vector(content) for content in contents]
+        rows = self._each(self._vector, contents)
         return np.array(rows, np.float32).reshape(len(rows), self.dimension)
 
+    def _each(self, work: Callable[[list[int]], _Result], contents: list[list[int]]) -> list[_Result]:
+        """Do one pass a text, several texts at once."""
+        if len(contents) > 1 and self._threads > 1:
+            with ThreadPoolExecutor(min(self._threads, len(contents)), thread_name_prefix="e5") as pool:
+                return list(pool.map(work, contents))
+        return [work(content) for content in contents]
+
     def _vector(self, content: list[int]) -> NDArray[np.float32]:
-        centred = self._loaded().model.mean_state(content) - self._mean
+        return self._neutral(self._loaded().model.mean_state(content))
+
+    def _states(self, content: list[int], prefix: int) -> NDArray[np.float32]:
+        return unit(self._loaded().model.mean_and_states(content)[1][prefix:])
+
+    def _vector_and_states(self, content: list[int]) -> tuple[NDArray[np.float32], bytes]:
+        mean, states = self._loaded().model.mean_and_states(content)
+        return self._neutral(mean), self._token_space.pack(unit(states[PASSAGE_PREFIX_TOKENS:]))
+
+    def _neutral(self, mean_state: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Free a vector of what every text has and of what marks its language."""
+        centred = mean_state - self._mean
         neutral = centred - (self._directions @ centred) @ self._directions
         length = np.sqrt(np.square(neutral, dtype=np.float64).sum())
         vector: NDArray[np.float32] = (neutral / length).astype(np.float32)
         return vector
+
+    @cached_property
+    def _token_space(self) -> TokenSpace:
+        return TokenSpace()
+
+
+def _rows(start: int, contents: Sequence[list[int]]) -> range:
+    return range(start, start + len(contents))
+
+
+def _tokens(contents: Sequence[list[int]]) -> int:
+    """What counts as tokens of these passages; the prefix isn't theirs."""
+    return sum(map(len, contents)) - PASSAGE_PREFIX_TOKENS * len(contents)
 
 
 def _processors() -> int:

@@ -7,7 +7,7 @@ were paid for. Nothing is embedded, and nothing is written.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -165,10 +165,11 @@ class _CountedEmbedding(PaidEmbedding):
         self.guessed = self.guessed or self.texts > before
         return found
 
-    def _pay(self, by_hash: Mapping[str, str]) -> None:
-        # A ledger of nothing: the fingerprint, for which a service may have to be asked, is not needed.
-        nothing = isinstance(self._ledger, EmptyLedger)
-        unpaid = by_hash if nothing else self._ledger.unknown_texts(self._embedder.fingerprint, list(by_hash))
+    def _pay(self, by_hash: Mapping[str, str], keeping: bool) -> None:
+        unpaid: Iterable[str] = by_hash
+        # Of a ledger of nothing the fingerprint, for which a service may have to be asked, is not needed.
+        if not isinstance(self._ledger, EmptyLedger):
+            unpaid = self._ledger.unknown_texts(self._embedder.fingerprint, list(by_hash), tokens=keeping)
         new = [key for key in unpaid if key not in self._counted]
         self._counted.update(new)
         self._calls += sum(1 for _ in batches(new, self._embedder.batch_texts))

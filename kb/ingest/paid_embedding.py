@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
-from kb.abilities import CountsRequests, CountsTokens, EmbedsInParts
+from kb.abilities import CountsRequests, CountsTokens, EmbedsInParts, KeepsTokenStates
 from kb.errors import RefusedError
 from kb.ledger.hashes import HashedChunk, text_hash
 
 if TYPE_CHECKING:
     from kb.components import Embedder, FloatArray
     from kb.ledger.ledger import Ledger
+    from kb.records import EmbeddedPart
 
 _Item = TypeVar("_Item")
+_EmbedParts: TypeAlias = "Callable[[Sequence[str]], Generator[EmbeddedPart, None, None]]"
 
 # So many texts refused, and never one accepted: then it is the service that is set up wrongly, not the texts.
 _REFUSED_BY_ALL = 3
@@ -48,6 +50,7 @@ class PaidEmbedding:
     def embed(self, chunks: Iterable[HashedChunk]) -> None:
         """See to it that the ledger holds the vector of every chunk whose text is not `refused`.
 
+        An embedder that is set to keep token vectors has them kept too, from the same pass.
         What a request (or a slice of `batch_texts`) gives is kept as soon as it is there, so an interruption costs
         at most what is under way.
 
@@ -55,7 +58,8 @@ class PaidEmbedding:
             ServiceError: the service failed; what was embedded by then is kept.
         """
         self._fresh.clear()
-        self._pay({one.text_hash: one.chunk.embedded_text for one in chunks})
+        keeping = isinstance(self._embedder, KeepsTokenStates) and self._embedder.keep_token_vectors
+        self._pay({one.text_hash: one.chunk.embedded_text for one in chunks}, keeping)
 
     def of_texts(self, texts: Sequence[str]) -> FloatArray:
         """Embed what a chunker compares: float32, shape (len(texts), dimension).
@@ -68,7 +72,7 @@ class PaidEmbedding:
         import numpy as np
 
         keys = [text_hash(text) for text in texts]
-        self._pay(dict(zip(keys, texts, strict=True)))
+        self._pay(dict(zip(keys, texts, strict=True)), keeping=False)
         known = self.vectors(keys)
         self._fresh.clear()
         rows = np.zeros((len(keys), self._embedder.dimension), np.float32)
@@ -83,24 +87,27 @@ class PaidEmbedding:
         found = self._ledger.known_vectors(self._embedder.fingerprint, kept) if kept else {}
         return found | {key: self._fresh[key] for key in text_hashes if key in self._fresh}
 
-    def _pay(self, by_hash: Mapping[str, str]) -> None:
-        unknown = self._ledger.unknown_texts(self._embedder.fingerprint, list(by_hash))
+    def _pay(self, by_hash: Mapping[str, str], keeping: bool) -> None:
+        """Embed what the ledger lacks, with token vectors where they are kept."""
+        unknown = self._ledger.unknown_texts(self._embedder.fingerprint, list(by_hash), tokens=keeping)
         wanted = {key: by_hash[key] for key in unknown if key not in self.refused}
-        if isinstance(self._embedder, EmbedsInParts):
-            self._embed_parts(wanted, self._embedder)
-            return
-        for keys in batches(wanted, self._embedder.batch_texts):
-            self._embed({key: by_hash[key] for key in keys})
+        if keeping and isinstance(self._embedder, KeepsTokenStates):
+            self._embed_parts(wanted, self._embedder.embed_parts_with_states)
+        elif isinstance(self._embedder, EmbedsInParts):
+            self._embed_parts(wanted, self._embedder.embed_parts)
+        else:
+            for keys in batches(wanted, self._embedder.batch_texts):
+                self._embed({key: by_hash[key] for key in keys})
 
-    def _embed_parts(self, texts: Mapping[str, str], embedder: EmbedsInParts) -> None:
+    def _embed_parts(self, texts: Mapping[str, str], embed: _EmbedParts) -> None:
         """Keep what is done while the rest is under way; only what is refused is left out."""
         keys = list(texts)
-        with closing(embedder.embed_parts(list(texts.values()))) as parts:
+        with closing(embed(list(texts.values()))) as parts:
             for part in parts:
                 done = [keys[row] for row in part.rows]
                 if part.vectors is not None:
                     self._calls += 1
-                    self._keep(done, part.vectors, part.tokens)
+                    self._keep(done, part.vectors, part.tokens, part.token_vectors)
                 elif part.refused is not None:
                     self._set_aside(done[0], part.refused)
 
@@ -114,8 +121,11 @@ class PaidEmbedding:
         count = self._embedder.count_tokens if isinstance(self._embedder, CountsTokens) else None
         self._keep(list(texts), vectors, sum(map(count, texts.values())) if count else 0)
 
-    def _keep(self, keys: Sequence[str], vectors: FloatArray, tokens: int) -> None:
-        self._ledger.put_vectors(self._embedder.fingerprint, zip(keys, vectors, strict=True))
+    def _keep(self, keys: Sequence[str], vectors: FloatArray, tokens: int, token_vectors: Sequence[bytes] = ()) -> None:
+        with self._ledger.transaction():
+            self._ledger.put_vectors(self._embedder.fingerprint, zip(keys, vectors, strict=True))
+            if token_vectors:
+                self._ledger.put_token_vectors(self._embedder.fingerprint, zip(keys, token_vectors, strict=True))
         self._fresh.update(zip(keys, vectors, strict=True))
         self.texts += len(keys)
         self.tokens += tokens

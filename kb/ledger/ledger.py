@@ -16,11 +16,12 @@ from kb.ledger.filters import Filters
 from kb.ledger.runs import Runs
 from kb.ledger.schema import LEDGER_FILE, open_empty
 from kb.ledger.set_aside import SetAside
+from kb.ledger.token_vectors import TokenVectors
 from kb.ledger.upkeep import Upkeep
 from kb.ledger.vectors import Vectors
 
 
-class Ledger(Runs, Documents, Upkeep, Chunks, Vectors, SetAside, Filters):
+class Ledger(Runs, Documents, Upkeep, Chunks, Vectors, TokenVectors, SetAside, Filters):
     """`Ledger(folder)` opens `folder/ledger.sqlite`, and creates or upgrades it.
 
     With `read_only=True` nothing is written, and a missing file is a NothingIngestedError. There may

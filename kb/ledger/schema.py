@@ -134,6 +134,14 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "CREATE TABLE postings (segment INTEGER NOT NULL, term TEXT NOT NULL, chunks BLOB NOT NULL, "
         "PRIMARY KEY (segment, term)) WITHOUT ROWID",
     ),
+    (
+        # What an embedder keeps of a text's tokens beside its vector, in a form of its own. With rowids, as vectors.
+        """CREATE TABLE token_vectors (
+            fingerprint TEXT NOT NULL,
+            text_hash TEXT NOT NULL,
+            states BLOB NOT NULL,
+            PRIMARY KEY (fingerprint, text_hash))""",
+    ),
 )
 
 SCHEMA_VERSION = len(MIGRATIONS)

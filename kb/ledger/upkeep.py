@@ -40,6 +40,7 @@ class VectorUse:
 
     vectors: int
     bytes: int
+    """With the token vectors that were kept beside them."""
     unused: int
     """Those that no live chunk uses: of texts that have gone, or of another embedder."""
     unused_bytes: int
@@ -51,11 +52,14 @@ class Upkeep(Generations, Chunks, Vectors):
     def vector_use(self) -> VectorUse:
         """Count the vectors, and those that no live chunk of any generation uses."""
         with self.snapshot():
-            ((vectors, size),) = self._rows("SELECT COUNT(*), TOTAL(LENGTH(vector)) FROM vectors")
-            ((unused, unused_size),) = self._rows(
-                f"SELECT COUNT(*), TOTAL(LENGTH(vector)) FROM vectors WHERE {_UNUSED}"
-            )
-        return VectorUse(vectors, int(size), unused, int(unused_size))
+            vectors, size = self._count_and_size("TRUE")
+            unused, unused_size = self._count_and_size(_UNUSED)
+        return VectorUse(vectors, size, unused, unused_size)
+
+    def _count_and_size(self, condition: str) -> tuple[int, int]:
+        ((vectors, size),) = self._rows(f"SELECT COUNT(*), TOTAL(LENGTH(vector)) FROM vectors WHERE {condition}")
+        ((more,),) = self._rows(f"SELECT TOTAL(LENGTH(states)) FROM token_vectors WHERE {condition}")
+        return vectors, int(size + more)
 
     def chunks_with_vector(self, generation: int) -> int:
         """How many live chunks have the vector of their text."""
@@ -68,12 +72,13 @@ class Upkeep(Generations, Chunks, Vectors):
         return int(count)
 
     def drop_unused_vectors(self) -> int:
-        """Forget the vectors that no live chunk uses; their texts would have to be embedded again.
+        """Forget the vectors that no live chunk uses, with their token vectors; the texts would be embedded again.
 
         Returns:
             How many there were. The file keeps its size until `compact`.
         """
         with self.transaction():
+            self._connection.execute(f"DELETE FROM token_vectors WHERE {_UNUSED}")
             return self._connection.execute(f"DELETE FROM vectors WHERE {_UNUSED}").rowcount
 
     def compact(self) -> None:

@@ -53,11 +53,15 @@ class Vectors(LedgerConnection):
             found.setdefault(script, []).append(np.frombuffer(vector, dtype=_FORMAT).astype(np.float32))
         return {script: np.stack(vectors) for script, vectors in sorted(found.items())}
 
-    def unknown_texts(self, fingerprint: str, text_hashes: Sequence[str]) -> list[str]:
-        """Those hashes, each once and in their order, whose texts must still be embedded."""
+    def unknown_texts(self, fingerprint: str, text_hashes: Sequence[str], *, tokens: bool = False) -> list[str]:
+        """Those hashes, each once and in their order, whose texts must still be embedded.
+
+        With `tokens` also those that have a vector, and no token vectors.
+        """
+        kept = "vectors JOIN token_vectors USING (fingerprint, text_hash)" if tokens else "vectors"
         with self.snapshot():
             rows = self._rows_of(
-                "SELECT text_hash FROM vectors WHERE fingerprint = ? AND text_hash IN (?)", (fingerprint,), text_hashes
+                f"SELECT text_hash FROM {kept} WHERE fingerprint = ? AND text_hash IN (?)", (fingerprint,), text_hashes
             )
         known = {text for (text,) in rows}
         return [text for text in dict.fromkeys(text_hashes) if text not in known]

@@ -60,7 +60,14 @@ def _llm_judge() -> Iterator[Setup]:
 
 SERVICES: dict[str, Callable[[], AbstractContextManager[Setup]]] = {"endpoint": _endpoint, "llm_judge": _llm_judge}
 """Those that have a server behind them."""
-SETUPS = {**SERVICES}
+
+
+@contextlib.contextmanager
+def _maxsim() -> Iterator[Setup]:
+    yield Setup(parts=Parts(embedder=build_component("embedding", "e5", {}, Parts())))
+
+
+SETUPS = {**SERVICES, "maxsim": _maxsim}
 
 
 def setup_for(name: str) -> AbstractContextManager[Setup]:

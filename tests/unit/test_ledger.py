@@ -70,6 +70,7 @@ _FORMER_WORDS = (
     "DROP TABLE word_segments",
     "DROP TABLE word_gone",
     "DROP TABLE postings",
+    "DROP TABLE token_vectors",
     "CREATE TABLE word_rows (id INTEGER PRIMARY KEY, generation INTEGER NOT NULL, chunk_id TEXT NOT NULL)",
     "CREATE VIRTUAL TABLE words USING fts5(terms)",
     "CREATE VIRTUAL TABLE word_counts USING fts5vocab(words, 'row')",

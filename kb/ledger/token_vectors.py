@@ -1,0 +1,30 @@
+"""The token vectors that were kept beside vectors, each text's in the packed form of its embedder.
+
+They can be computed again, so an export leaves them out; a prune takes them with the vectors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from kb.ledger.connection import LedgerConnection
+
+
+class TokenVectors(LedgerConnection):
+    """The part of the ledger that keeps token vectors; they belong to no generation."""
+
+    def known_token_vectors(self, fingerprint: str, text_hashes: Sequence[str]) -> dict[str, bytes]:
+        """What is kept of those texts, by their hashes."""
+        with self.snapshot():
+            rows = self._rows_of(
+                "SELECT text_hash, states FROM token_vectors WHERE fingerprint = ? AND text_hash IN (?)",
+                (fingerprint,),
+                text_hashes,
+            )
+        return dict(rows)
+
+    def put_token_vectors(self, fingerprint: str, items: Iterable[tuple[str, bytes]]) -> None:
+        """Keep (text hash, packed token vectors) pairs: all of them or, after an error, none."""
+        rows = [(fingerprint, text, states) for text, states in items]
+        with self.transaction():
+            self._connection.executemany("INSERT OR REPLACE INTO token_vectors VALUES (?, ?, ?)", rows)
