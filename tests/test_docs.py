@@ -301,7 +301,7 @@ def test_the_component_of_the_readme_works_by_its_name(project: Path, tmp_path: 
 
     def sources(text: str) -> list[str]:
         (project / "with.toml").write_text((project / "config.toml").read_text("utf-8") + text, encoding="utf-8")
-        found = json.loads(run_python(project, *command, "--top-k", "99", package=tmp_path))["hits"]
+        found = json.loads(run_python(project, *command, "--top-k", "30", package=tmp_path))["hits"]
         return [hit["source"] for hit in found]
 
     plain, spread = sources(""), sources(config.text)

@@ -27,7 +27,7 @@ _MOST_TERMS = 64
 
 # A weight is never quite nothing: a word that stands in most chunks still counts among equals.
 _LEAST_WEIGHT = 1e-6
-_K1, _B = 1.2, 0.75
+_K1, _B = 0.6, 0.75
 _BATCH = 5_000
 """Chunks that are indexed at once when all are."""
 

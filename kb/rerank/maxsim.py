@@ -3,7 +3,8 @@
 A passage scores the mean over the question's tokens of the similarity to the passage's best matching
 token. Alone that order loses to the fused one where words decide, and wins where wording differs; so
 both count: what is ranked by is the sum of the two scores, each in standard deviations of this
-question's candidates, which makes them comparable whatever their scales are.
+question's candidates, which makes them comparable whatever their scales are. Of a few candidates these
+deviations say nothing (of two that differ they are always 1 and −1), so there the tokens alone decide.
 
 Khattab and Zaharia, ColBERT, 2020, arXiv:2004.12832.
 """
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from kb.components import FloatArray, Parts
 
 _DIGITS = 6
+_ENOUGH = 5
+"""Candidates whose spread can be told."""
 _NO_TOKEN = -1.0
 """Of a passage that has no token: the least similarity there is."""
 
@@ -67,7 +70,10 @@ class MaxSim:
             return Reranked(tuple(hits))
         interaction = max_sim(asked, self._states([hit.chunk.embedded_text for hit in hits]))
         retrieved = np.array([hit.score for hit in hits], np.float32)
-        scores = _in_deviations(retrieved) + self._weight * _in_deviations(interaction)
+        if len(hits) < _ENOUGH and self._weight:
+            scores = interaction.astype(np.float64)
+        else:
+            scores = _in_deviations(retrieved) + self._weight * _in_deviations(interaction)
         scored = [
             replace(hit, score=round(float(score), _DIGITS), scored_by="maxsim")
             for hit, score in zip(hits, scores, strict=True)

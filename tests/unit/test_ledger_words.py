@@ -96,11 +96,11 @@ def test_scores_are_bm25_and_fall(ledger: Ledger) -> None:
     put(ledger, "d", ["zebra zebra lion", "zebra horse", "cat", "dog", "cow pig"])
     (first, first_score), (second, second_score) = ledger.search_words(1, "zebra", 10)
     assert (first, second) == ("d/zebra zebra lion", "d/zebra horse")
-    # Robertson and Zaragoza, with k1 = 1.2 and b = 0.75: five chunks, two of them with the word; 9 words in all.
+    # Robertson and Zaragoza, with k1 = 0.6 and b = 0.75: five chunks, two of them with the word; 9 words in all.
     idf, average = math.log((5 - 2 + 0.5) / (2 + 0.5)), 9 / 5
 
     def weight(frequency: int, length: int) -> float:
-        return idf * frequency * (1.2 + 1) / (frequency + 1.2 * (1 - 0.75 + 0.75 * length / average))
+        return idf * frequency * (0.6 + 1) / (frequency + 0.6 * (1 - 0.75 + 0.75 * length / average))
 
     assert first_score == pytest.approx(weight(2, 3))
     assert second_score == pytest.approx(weight(1, 2))

@@ -30,7 +30,10 @@ def refusal(config: str | Path | None = None, **overrides: Any) -> str:
     [
         ("colection = 'x'", ["colection", "unknown key", "collection"]),
         ("[retreival]\ntop_k = 3", ["retreival", "unknown key", "retrieval"]),
-        ("[retrieval]\ntopk = 3", ["[retrieval] topk", "unknown key", "allowed: candidates, cutoff, top_k"]),
+        (
+            "[retrieval]\ntopk = 3",
+            ["[retrieval] topk", "unknown key", "allowed: candidates, cutoff, group_by, "],
+        ),
         ("[chat.answer]\nmodle = 'x'", ["[chat.answer] modle", "unknown key", "model"]),
         ("[embedding]\nusing = 'e5'", ["[embedding] using", "unknown key", "e5", "use"]),
         ("[embedding.e6]\nthreads = 1", ["[embedding] e6", "unknown key", "e5"]),

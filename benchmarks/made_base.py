@@ -1,0 +1,117 @@
+"""A large collection, made up: a ledger and a Chroma collection of clustered vectors and texts.
+
+Ten chunks a document, each document in one of 200 clusters, texts of words as frequent as Zipf has it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from kb.components import Parts, StorePlace, StoreRow, build_component
+from kb.ledger.documents import SourceRow
+from kb.ledger.hashes import HashedChunk, hashed
+from kb.ledger.ledger import Ledger
+from kb.records import Chunk, Document
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from kb.components import FloatArray, Store
+
+DIMENSION = 384
+CLUSTERS = 200
+NOISE = 0.8
+"""How long what is added to a cluster's centre is, the centre having length 1."""
+CHUNKS_EACH = 10
+"""Chunks of a document, which lies in one cluster."""
+WORDS = 20_000
+WORDS_EACH = 60
+BATCH_DOCUMENTS = 200
+SHARES = (1000, 100, 10, 2)
+"""One document in so many has this in its front matter."""
+
+
+class Made:
+    """Made-up texts and vectors, and an embedder that gives a question its vector."""
+
+    name = fingerprint = "made"
+    dimension = DIMENSION
+    max_tokens = 512
+    cutoff = 0.28
+    batch_texts = 1024
+
+    def __init__(self) -> None:
+        self._dice = np.random.default_rng(7)
+        self._centres = self._unit(self._dice.normal(size=(CLUSTERS, DIMENSION)))
+        self._asked: dict[str, FloatArray] = {}
+
+    def vectors(self, cluster: int, count: int) -> FloatArray:
+        """Shape (count, dimension), unit rows around a cluster's centre."""
+        noise = self._dice.normal(size=(count, DIMENSION)) * NOISE / np.sqrt(DIMENSION)
+        return self._unit(self._centres[cluster] + noise)
+
+    def text(self, count: int = WORDS_EACH) -> str:
+        """Words, the n-th most frequent one about 1/n as frequent as the first."""
+        ranks = np.exp(self._dice.random(count) * np.log(WORDS)).astype(int)
+        return " ".join(f"word{rank}" for rank in ranks)
+
+    def questions(self, clusters: Sequence[int]) -> list[str]:
+        """One question in each of the clusters."""
+        for cluster in clusters:
+            self._asked[self.text(6)] = self.vectors(cluster, 1)[0]
+        return list(self._asked)[-len(clusters) :]
+
+    def embed_documents(self, texts: Sequence[str]) -> FloatArray:
+        """Not needed."""
+        raise NotImplementedError("documents are made with their vectors")
+
+    def embed_queries(self, texts: Sequence[str]) -> FloatArray:
+        """The vectors that the questions were made with."""
+        return np.stack([self._asked[text] for text in texts])
+
+    @staticmethod
+    def _unit(rows: NDArray[np.float64]) -> FloatArray:
+        unit: FloatArray = (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
+        return unit
+
+
+def open_store(folder: Path) -> Store:
+    place = StorePlace(folder / "store", "made", "made", Made.fingerprint, DIMENSION)
+    store: Store = build_component("store", "chroma", {}, Parts(place=place))
+    return store
+
+
+def make(folder: Path, made: Made, documents: int) -> None:
+    """Fill a ledger and a store in the order of an ingest."""
+    ledger, store = Ledger(folder), open_store(folder)
+    generation = ledger.begin_generation(made.fingerprint, DIMENSION).number
+    for start in range(0, documents, BATCH_DOCUMENTS):
+        rows: list[tuple[HashedChunk, FloatArray]] = []
+        states = []
+        for number in range(start, min(start + BATCH_DOCUMENTS, documents)):
+            cluster = int(np.random.default_rng(number).integers(CLUSTERS))
+            path = f"half{cluster * 2 // CLUSTERS}/topic {cluster}/{number}.md"
+            texts = [made.text() for _ in range(CHUNKS_EACH)]
+            chunks, at = [], 0
+            for place, text in enumerate(texts):
+                headings = (f"Topic {cluster}", f"Part {place}")
+                chunks.append(
+                    Chunk(f"{number:08}{place:024}", f"{number:08}", text, at, at + len(text), None, headings)
+                )
+                at += len(text) + 1
+            told = {f"one_in_{share}": number % share == share - 1 for share in SHARES}
+            document = Document(f"{number:08}", path, "\n".join(texts), "", "markdown", told)
+            one = [hashed(chunk, path) for chunk in chunks]
+            states.append((SourceRow(document.id, path, 1, 1, "h", "indexed"), document, one))
+            rows += zip(one, made.vectors(cluster, CHUNKS_EACH), strict=True)
+        ledger.put_vectors(made.fingerprint, [(one.text_hash, vector) for one, vector in rows])
+        ledger.mark_dirty(generation, [one.chunk.id for one, _ in rows])
+        store.upsert([StoreRow(one.chunk, one.source, vector) for one, vector in rows])
+        ledger.replace_documents(generation, states)
+    ledger.complete_generation(generation)
+    store.close()
+    ledger.close()
