@@ -31,6 +31,8 @@ CHUNKS_EACH = 10
 WORDS = 20_000
 WORDS_EACH = 60
 BATCH_DOCUMENTS = 200
+_LETTERS = str.maketrans("0123456789", "abcdefghij")
+"""Words with digits would be taken for identifiers."""
 SHARES = (1000, 100, 10, 2)
 """One document in so many has this in its front matter."""
 
@@ -57,7 +59,7 @@ class Made:
     def text(self, count: int = WORDS_EACH) -> str:
         """Words, the n-th most frequent one about 1/n as frequent as the first."""
         ranks = np.exp(self._dice.random(count) * np.log(WORDS)).astype(int)
-        return " ".join(f"word{rank}" for rank in ranks)
+        return " ".join(f"word{rank}".translate(_LETTERS) for rank in ranks)
 
     def questions(self, clusters: Sequence[int]) -> list[str]:
         """One question in each of the clusters."""

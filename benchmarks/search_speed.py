@@ -140,11 +140,11 @@ def index_of_words(goals: Goals, folder: Path, made: Made, rounds: int) -> None:
             generation = ledger.current_generation()
             assert generation is not None, "it was made to the end"
             number = generation.number
-            ledger.search_words(number, questions[0], 50)
+            ledger.find_words(number, questions[0], 50)
             goals.show("index of words: opened, with the first answer", (time.perf_counter() - started) * 1000, 300)
             goals.show(
                 "index of words: an answer, p50",
-                p50([lambda q=question: ledger.search_words(number, q, 50) for question in questions]),  # type: ignore[misc]
+                p50([lambda q=question: ledger.find_words(number, q, 50) for question in questions]),  # type: ignore[misc]
                 10,
             )
         with Ledger(Path(copy)) as ledger:
@@ -161,7 +161,7 @@ def index_of_words(goals: Goals, folder: Path, made: Made, rounds: int) -> None:
             goals.show(f"index of words: {CHANGED:,} changed chunks", timed(change), 2_000)
             goals.show(
                 "index of words: an answer after that, p50",
-                p50([lambda q=question: ledger.search_words(number, q, 50) for question in questions]),  # type: ignore[misc]
+                p50([lambda q=question: ledger.find_words(number, q, 50) for question in questions]),  # type: ignore[misc]
                 10,
             )
 

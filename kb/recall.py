@@ -75,10 +75,10 @@ class Recall:
         weights: dict[str, float] = {}
         shares: dict[str, float] = {}
         if self.keyword.enabled:
-            weights = self.ledger.word_weights(self.generation, question)
             rows = None if narrowed is None else narrowed.word_rows
-            words = self.ledger.search_words(self.generation, question, self.keyword.candidates, rows)
-            shares = _shares(words, weights)
+            found = self.ledger.find_words(self.generation, question, self.keyword.candidates, rows)
+            weights = found.weights
+            shares = _shares(found.ranking, weights)
         searched = narrowed or self.store
         foreign = self._in_other_scripts(question, vector, searched)
         live, dense = self._live(vector, nearest, [*shares, *foreign], wanted, searched)
@@ -148,6 +148,8 @@ class Recall:
     ) -> dict[str, float]:
         """Similarities that can be compared over scripts: less what the question has in common with each."""
         levels = self.background.levels(vector)
+        if len(levels) < 2:
+            return dict(similarity)
         scripts = {chunk_id: script(live[chunk_id].chunk.text) for chunk_id in similarity}
         return {i: value - taken_off(levels, scripts[i]) for i, value in similarity.items()}
 

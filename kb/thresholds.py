@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from statistics import median
+from unicodedata import normalize
 
 from kb.records import Dropped, Hit, Scale, Step
 from kb.words import identifiers
@@ -36,12 +37,18 @@ def cut(
     for rank, hit in enumerate(candidates, start=1):
         if hit.similarity >= cutoff:
             kept.append(hit)
-        elif exempted and not set(exempted).isdisjoint(identifiers(hit.chunk.embedded_text)):
+        elif exempted and _holds_one_of(exempted, hit.chunk.embedded_text):
             kept.append(replace(hit, steps=(*hit.steps, Step("identifier", rank, hit.similarity))))
         else:
             dropped.append(Dropped(hit, f"similarity {hit.similarity:.3f} is below the cutoff {cutoff:.3f}"))
     notes = _emptied(candidates, cutoff) if candidates and not kept else ()
     return kept, dropped, notes
+
+
+def _holds_one_of(exempted: Sequence[str], text: str) -> bool:
+    # A look for the letters alone first: hardly any chunk holds them, and to find the words takes much longer.
+    folded = text.casefold() if text.isascii() else normalize("NFKC", text).casefold()
+    return any(one in folded for one in exempted) and not set(exempted).isdisjoint(identifiers(text))
 
 
 def _emptied(candidates: Sequence[Hit], cutoff: float) -> tuple[str, ...]:

@@ -67,8 +67,8 @@ class TwoDocuments:
 
     def _shares(self, question: str, every: Mapping[str, HashedChunk]) -> dict[str, float]:
         """Those of chunks that hold none of the question's words are 0."""
-        most = most_score(self.ledger.word_weights(self.generation, question))
-        found = dict(self.ledger.search_words(self.generation, question, _ALL))
+        most = most_score(self.ledger.find_words(self.generation, question, 0).weights)
+        found = dict(self.ledger.find_words(self.generation, question, _ALL).ranking)
         return {i: found.get(i, 0.0) / most if most else 0.0 for i in every}
 
     def _fused(

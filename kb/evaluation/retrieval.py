@@ -186,7 +186,7 @@ def _by_words(own: KnowledgeBase, queries: Mapping[str, str], names: Mapping[str
         assert generation is not None, "it has just been ingested"
         rankings: Rankings = {}
         for query, text in queries.items():
-            found = [chunk_id for chunk_id, _ in ledger.search_words(generation.number, text, DEPTH)]
+            found = [chunk_id for chunk_id, _ in ledger.find_words(generation.number, text, DEPTH).ranking]
             live = ledger.live_chunks(generation.number, found)
             rankings[query] = _documents((live[chunk_id].source for chunk_id in found), names)
         return rankings

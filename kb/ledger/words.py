@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import groupby, islice
 from operator import itemgetter
 from typing import TYPE_CHECKING
@@ -20,6 +21,8 @@ from kb.words import content_terms, terms
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+    from kb.ledger.postings import Postings
 
 # A question of many words is a pasted text: the rarer part of it would be enough, and this bounds the time.
 _MOST_TERMS = 64
@@ -45,63 +48,42 @@ def _inverse_frequency(documents: int, total: int) -> float:
     return max(_LEAST_WEIGHT, math.log((total - documents + 0.5) / (documents + 0.5)))
 
 
+@dataclass(frozen=True, slots=True)
+class WordsFound:
+    """What the words of a question find."""
+
+    ranking: list[tuple[str, float]]
+    """(chunk id, BM25 score), falling, ties by id."""
+    weights: dict[str, float]
+    """How much each word of the question says: its inverse document frequency, as BM25 uses it. A word that
+    no chunk holds weighs most."""
+
+
 class Words(PostingLists):
     """The part of the ledger that finds chunks by their words."""
 
-    def search_words(
-        self, generation: int, question: str, limit: int, rows: bytes | None = None
-    ) -> list[tuple[str, float]]:
-        """The live chunks that share words with a question.
+    def find_words(self, generation: int, question: str, limit: int, rows: bytes | None = None) -> WordsFound:
+        """The live chunks that share words with a question, and what each word weighs.
 
         Args:
             generation: Where they are found.
             question: In any language.
             limit: At most so many.
             rows: A byte for each row of the index, 1 for those that are looked at; None looks at all.
-
-        Returns:
-            At most `limit` pairs (chunk id, BM25 score), falling, ties by id; none when the question
-            has no word that says anything.
         """
         asked = _asked(question)
-        if not asked or limit < 1:
-            return []
         with self.snapshot():
-            scores, first = self._scores(generation, asked)
+            total, length = self._extent(generation)
+            lists = self._postings(generation, asked)
+            weights = {term: _inverse_frequency(len(lists.get(term, ())), total) for term in asked}
+            if not lists or limit < 1:
+                return WordsFound([], weights)
+            scores, first = _scores(lists, weights, length / total)
             best = _best(scores, first, limit, rows)
             marks = [str(row) for row in best]
             names = dict(self._rows_of("SELECT id, chunk_id FROM word_rows WHERE id IN (?)", (), marks))
         found = [(str(names[row]), score) for row, score in best.items()]
-        return sorted(found, key=lambda pair: (-pair[1], pair[0]))[:limit]
-
-    def word_weights(self, generation: int, question: str) -> dict[str, float]:
-        """How much each word of a question says: its inverse document frequency, as BM25 uses it.
-
-        A word that no chunk holds weighs most.
-        """
-        asked = _asked(question)
-        with self.snapshot():
-            total, _ = self._extent(generation)
-            lists = self._postings(generation, asked)
-        return {term: _inverse_frequency(len(lists.get(term, ())), total) for term in asked}
-
-    def _scores(self, generation: int, asked: Sequence[str]) -> tuple[NDArray[np.float64], int]:
-        """BM25 of the rows from a first one on, shape (n,); 0 where none of the words is."""
-        import numpy as np
-
-        total, length = self._extent(generation)
-        lists = self._postings(generation, asked)
-        if not lists:
-            return np.zeros(0), 0
-        parts = []
-        for postings in lists.values():
-            relative = postings["length"] * (total / length)
-            count = postings["count"].astype(np.float64)
-            weight = _inverse_frequency(len(postings), total) * (_K1 + 1)
-            parts.append(weight * count / (count + _K1 * (1 - _B + _B * relative)))
-        rows = np.concatenate([postings["row"] for postings in lists.values()])
-        first = int(rows.min())
-        return np.bincount(rows - first, weights=np.concatenate(parts)).astype(np.float64, copy=False), first
+        return WordsFound(sorted(found, key=lambda pair: (-pair[1], pair[0]))[:limit], weights)
 
     def _index_words(self, generation: int, chunks: Sequence[Chunk]) -> None:
         """Add chunks; inside a transaction of the caller."""
@@ -125,6 +107,22 @@ class Words(PostingLists):
     def _unindex_words(self, generation: int, chunk_ids: Sequence[str]) -> None:
         """Take chunks out; inside a transaction of the caller."""
         self._remove_postings(generation, chunk_ids)
+
+
+def _scores(
+    lists: Mapping[str, Postings], weights: Mapping[str, float], average: float
+) -> tuple[NDArray[np.float64], int]:
+    """BM25 of the rows from a first one on, shape (n,); 0 where none of the words is."""
+    import numpy as np
+
+    parts = []
+    for term, postings in lists.items():
+        count = postings["count"].astype(np.float64)
+        norm = 1 - _B + _B / average * postings["length"]
+        parts.append(weights[term] * (_K1 + 1) * count / (count + _K1 * norm))
+    rows = np.concatenate([postings["row"] for postings in lists.values()])
+    first = int(rows.min())
+    return np.bincount(rows - first, weights=np.concatenate(parts)).astype(np.float64, copy=False), first
 
 
 def _best(scores: NDArray[np.float64], first: int, limit: int, rows: bytes | None) -> dict[int, float]:

@@ -120,7 +120,7 @@ class Place:
     def _found_by_words(self, ledger: Ledger, text: str) -> list[str]:
         generation = ledger.current_generation()
         assert generation is not None
-        return [chunk_id for chunk_id, _ in ledger.search_words(generation.number, text, 1000)]
+        return [chunk_id for chunk_id, _ in ledger.find_words(generation.number, text, 1000).ranking]
 
     def sections(self, source: str) -> list[str]:
         """The texts of a document's chunks, in order."""

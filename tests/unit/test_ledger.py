@@ -108,13 +108,13 @@ def test_the_words_of_an_older_ledger_are_indexed_when_it_is_opened_for_writing(
         for document_id, some in texts.items():
             put(ledger, document_id, some)
         questions = ("the refund of a payment", "refunded", "退款政策", "otherwise")
-        before = [ledger.search_words(1, question, 5) for question in questions]
-        weights = ledger.word_weights(1, "refunds")
+        before = [ledger.find_words(1, question, 5).ranking for question in questions]
+        weights = ledger.find_words(1, "refunds", 0).weights
     set_back(tmp_path, 3)
     with Ledger(tmp_path) as ledger:
-        assert [ledger.search_words(1, question, 5) for question in questions] == before
+        assert [ledger.find_words(1, question, 5).ranking for question in questions] == before
         assert [len(found) for found in before] == [2, 2, 1, 0]
-        assert ledger.word_weights(1, "refunds") == weights
+        assert ledger.find_words(1, "refunds", 0).weights == weights
         assert weights.keys() == {"refund"}
 
 

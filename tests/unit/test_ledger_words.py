@@ -39,7 +39,7 @@ def put(ledger: Ledger, document_id: str, texts: Sequence[str], header: str = ""
 
 
 def found(ledger: Ledger, question: str, generation: int = 1, limit: int = 100) -> list[str]:
-    return [chunk_id for chunk_id, _ in ledger.search_words(generation, question, limit)]
+    return [chunk_id for chunk_id, _ in ledger.find_words(generation, question, limit).ranking]
 
 
 # What is found
@@ -94,7 +94,7 @@ def test_at_most_limit_are_given_and_the_best_of_them(ledger: Ledger) -> None:
 
 def test_scores_are_bm25_and_fall(ledger: Ledger) -> None:
     put(ledger, "d", ["zebra zebra lion", "zebra horse", "cat", "dog", "cow pig"])
-    (first, first_score), (second, second_score) = ledger.search_words(1, "zebra", 10)
+    (first, first_score), (second, second_score) = ledger.find_words(1, "zebra", 10).ranking
     assert (first, second) == ("d/zebra zebra lion", "d/zebra horse")
     # Robertson and Zaragoza, with k1 = 0.6 and b = 0.75: five chunks, two of them with the word; 9 words in all.
     idf, average = math.log((5 - 2 + 0.5) / (2 + 0.5)), 9 / 5
@@ -207,7 +207,9 @@ def test_after_any_edits_each_word_finds_exactly_the_live_chunks_that_hold_it(
 
 
 def words_of(ledger: Ledger) -> dict[str, list[tuple[str, float]]]:
-    return {word: ledger.search_words(1, word, 1000) for word in ("lion", "zebra", "虎狼", "t_1", "lion zebra 虎狼")}
+    return {
+        word: ledger.find_words(1, word, 1000).ranking for word in ("lion", "zebra", "虎狼", "t_1", "lion zebra 虎狼")
+    }
 
 
 @pytest.mark.parametrize("gone", [0, 3, 1000])
@@ -230,7 +232,9 @@ def test_many_small_edits_end_in_the_same_scores_as_one_large_one(
             else:
                 put(one, document_id, some)
         assert words_of(many) == words_of(one)
-        assert many.word_weights(1, "lion zebra 虎狼 old") == one.word_weights(1, "lion zebra 虎狼 old")
+        assert (
+            many.find_words(1, "lion zebra 虎狼 old", 0).weights == one.find_words(1, "lion zebra 虎狼 old", 0).weights
+        )
 
 
 def test_segments_stay_few_and_the_rows_of_gone_chunks_are_never_given_to_others(
@@ -252,7 +256,7 @@ def test_segments_stay_few_and_the_rows_of_gone_chunks_are_never_given_to_others
 def test_no_question_is_an_error(tmp_path_factory: pytest.TempPathFactory, question: str) -> None:
     with Ledger(tmp_path_factory.mktemp("words")) as ledger:
         ledger.begin_generation("embedder-a", 3)
-        ledger.search_words(1, question, 5)
+        ledger.find_words(1, question, 5)
 
 
 @pytest.mark.parametrize(
