@@ -12,7 +12,8 @@ from pipelines._tables import aligned
 if TYPE_CHECKING:
     from kb.evaluation.chunking import ChunkingResult
 
-COLUMNS = ("questions", "chunks", "recall", "precision", "iou")
+SHARES = ("recall", "precision", "iou")
+COLUMNS = (*SHARES, "hits")
 
 
 def add_to(commands: Any) -> None:
@@ -21,14 +22,20 @@ def add_to(commands: Any) -> None:
         "chunking",
         help="how much of the right passages, and how little else, the retrieved chunks hold",
         description="Chroma's chunking evaluation: cut the corpora of FOLDER by the configured chunker, search the "
-        "chunks by vector alone, and compare the five nearest of each question with the passages that answer it. "
-        "The configured collection is neither read nor changed.",
+        "chunks by vector alone, by words too and as configured, and compare the hits of each question with the "
+        "passages that answer it. The configured collection is neither read nor changed.",
     )
     chunking.add_argument(
         "folder",
         type=Path,
         metavar="FOLDER",
         help="holds questions.csv (columns question, references, corpus_id) and each corpus as <corpus_id>.md",
+    )
+    chunking.add_argument(
+        "--half",
+        choices=("all", "odd", "even"),
+        default="all",
+        help="ask only the questions at odd or even places: choose settings by one half, report the other",
     )
     chunking.set_defaults(run=run)
 
@@ -39,7 +46,7 @@ def run(options: argparse.Namespace) -> None:
     from kb.knowledge_base import KnowledgeBase
 
     with KnowledgeBase.open(options.config, quiet=False) as base:
-        result = evaluate(base, load_data(options.folder), quiet=False)
+        result = evaluate(base, load_data(options.folder), options.half, quiet=False)
     for reference in result.unfound:
         command.say(f"warning: not in its corpus, so it counts nowhere: {reference}")
     if options.json:
@@ -49,21 +56,28 @@ def run(options: argparse.Namespace) -> None:
 
 
 def lines(result: ChunkingResult) -> list[str]:
-    """The configuration, a line of figures for all questions and for those of each corpus, and the time."""
-    made = result.configuration
+    """The configuration, figures of each system, those of what is configured by corpus, and the time."""
+    made, took = result.configuration, result.seconds
     options = ", ".join(f"{key} {value}" for key, value in made["options"].items())
-    rows = [("", *COLUMNS), ("all", *_cells(result.figures()))]
-    rows += [(corpus, *_cells(result.figures(corpus))) for corpus in result.corpora()]
-    took = result.seconds
+    whole, half = result.figures(), "" if result.half == "all" else f" at {result.half} places"
+    rows = [("", *COLUMNS), *((one.name, *_cells(one.figures())) for one in result.systems)]
+    by_corpus: list[tuple[str, ...]] = [(result.systems[-1].name, "questions", "chunks", *COLUMNS)]
+    for corpus in result.corpora():
+        found = result.figures(corpus)
+        by_corpus.append((corpus, f"{found['questions']:,}", f"{found['chunks']:,}", *_cells(found)))
     return [
-        f"chunker {made['chunking']} ({options}), embedder {made['embedding']}, top {made['top_k']}",
+        f"chunker {made['chunking']} ({options}), embedder {made['embedding']}, top {made['top_k']}, "
+        f"cutoff {made['cutoff']}, relative threshold {made['relative_threshold']:g}",
+        f"{whole['questions']:,} questions{half}, {whole['chunks']:,} chunks",
         "",
         *aligned(rows),
         "",
-        f"{took.total:.1f} s: chunking {took.chunking:.1f}, embedding {took.embedding:.1f}, search {took.search:.1f}; "
-        f"{result.embedded:,} texts embedded, the others were known",
+        *aligned(by_corpus),
+        "",
+        f"{took.total:.1f} s: chunking {took.chunking:.1f}, embedding {took.embedding:.1f}, ingest {took.ingest:.1f}, "
+        f"search {took.search:.1f}; {result.embedded:,} texts embedded, the others were known",
     ]
 
 
-def _cells(figures: dict[str, float | int]) -> list[str]:
-    return [f"{figures[name]:.1%}" if isinstance(figures[name], float) else f"{figures[name]:,}" for name in COLUMNS]
+def _cells(figures: dict[str, float]) -> list[str]:
+    return [*(f"{figures[name]:.1%}" for name in SHARES), f"{figures['hits']:.1f}"]

@@ -18,7 +18,7 @@ from typing import NamedTuple, TypeAlias
 
 from kb.errors import ConfigError
 from kb.evaluation._intervals import Span
-from kb.loading import load_document
+from kb.loading import load_document, readable_path
 from kb.records import Document
 
 QUESTIONS_FILE = "questions.csv"
@@ -42,6 +42,13 @@ class ChunkingData:
     """Those of which a reference was found."""
     unfound: tuple[str, ...]
     """References that do not stand in their corpus as it was read, as `corpus: content`; they count nowhere."""
+    folder: Path
+    """Where all of it was read from."""
+
+    @staticmethod
+    def file(corpus: str) -> str:
+        """The file of a corpus, below the folder."""
+        return readable_path(f"{corpus}.md")
 
 
 class _Reference(NamedTuple):
@@ -67,14 +74,14 @@ def load_data(folder: Path) -> ChunkingData:
     unfound: list[str] = []
     for asked, corpus, references in _rows(file):
         if corpus not in corpora:
-            corpora[corpus] = load_document(folder / f"{corpus}.md")
+            corpora[corpus] = load_document(folder / f"{corpus}.md", ChunkingData.file(corpus))
         places = {reference: _place(corpora[corpus].text, reference) for reference in references}
         unfound += [f"{corpus}: {reference.content}" for reference, place in places.items() if place is None]
         if spans := tuple(place for place in places.values() if place is not None):
             questions.append(Question(asked, corpus, spans))
     if not questions:
         raise ConfigError(f"{file}: it holds no question with a reference that stands in its corpus")
-    return ChunkingData(corpora, tuple(questions), tuple(unfound))
+    return ChunkingData(corpora, tuple(questions), tuple(unfound), folder.absolute())
 
 
 def _rows(file: Path) -> Iterator[_Row]:

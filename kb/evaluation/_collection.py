@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kb.errors import KbError
+from kb.abilities import EmbedsInParts
+from kb.errors import IndexMismatchError, KbError
 from kb.evaluation._retrieval_data import Passage
 from kb.evaluation._vectors import EVALUATION_FOLDER, KnownVectors
+from kb.ingest.paid_embedding import batches
 from kb.ledger.names import collection_slug
+from kb.records import EmbeddedPart
 
 if TYPE_CHECKING:
     from kb.components import Embedder
@@ -22,6 +26,8 @@ if TYPE_CHECKING:
     from kb.knowledge_base import KnowledgeBase
 
 _WRITTEN = "written"
+_SPECIAL = re.compile(r"([\\*?\[\]!# ])")
+"""What patterns in gitignore form have a meaning for."""
 
 
 @contextmanager
@@ -44,13 +50,37 @@ def corpus_collection(
         yield own, names
 
 
+@contextmanager
+def folder_collection(
+    base: KnowledgeBase, name: tuple[str, str], folder: Path, files: Sequence[str], vectors: KnownVectors
+) -> Iterator[KnowledgeBase]:
+    """A knowledge base of some files of a folder, not yet ingested.
+
+    Args:
+        base: Settings and embedder; its own collection is neither read nor changed.
+        name: The evaluation's, and the data set's.
+        folder: What is ingested of.
+        files: Which of its files, by their paths below it.
+        vectors: Where texts and questions are embedded, so that each is once.
+    """
+    home = base.settings.data_dir / EVALUATION_FOLDER / name[0] / collection_slug(name[1])
+    include = tuple("/" + _SPECIAL.sub(r"\\\1", file) for file in files)
+    loading = base.settings.loading.model_copy(update={"include": include, "exclude": ()})
+    with base.variant(documents_dir=folder, data_dir=home / "data", loading=loading) as own:
+        own.embedder = _with_known_texts(base.embedder, vectors)
+        yield own
+
+
 def ingest(own: KnowledgeBase, dataset: str) -> IngestReport:
     """Ingest what `corpus_collection` has written.
 
     Raises:
         KbError: a part fails, or a document could not be ingested; what was embedded by then is kept.
     """
-    report = own.ingest(allow_removals=True)  # a corpus may have changed altogether, or have moved with `data_dir`
+    try:
+        report = own.ingest(allow_removals=True)  # a corpus may have changed altogether, or have moved with `data_dir`
+    except IndexMismatchError:  # an earlier measurement was made with another embedder
+        report = own.ingest(allow_removals=True, rebuild=True)
     if report.failed:
         raise KbError(f"{dataset}: {report.failed} documents could not be ingested: {report.problems[0]}")
     return report
@@ -81,4 +111,18 @@ def _with_known_queries(embedder: Embedder, vectors: KnownVectors) -> Embedder:
     """The same embedder; questions that were embedded once are not embedded again."""
     remembering = copy(embedder)
     remembering.embed_queries = vectors.of_queries  # type: ignore[method-assign]
+    return remembering
+
+
+def _with_known_texts(embedder: Embedder, vectors: KnownVectors) -> Embedder:
+    """The same embedder; neither passages nor questions that were embedded once are embedded again."""
+
+    def embed_parts(texts: Sequence[str]) -> Generator[EmbeddedPart, None, None]:
+        for rows in batches(range(len(texts)), embedder.batch_texts):
+            yield EmbeddedPart(rows, 0, vectors.of_documents([texts[row] for row in rows]))
+
+    remembering = _with_known_queries(embedder, vectors)
+    remembering.embed_documents = vectors.of_documents  # type: ignore[method-assign]
+    if isinstance(embedder, EmbedsInParts):
+        remembering.embed_parts = embed_parts  # type: ignore[attr-defined]
     return remembering

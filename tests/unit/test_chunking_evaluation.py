@@ -12,6 +12,7 @@ import pytest
 
 from kb.embedding.hashing import HashingEmbedder
 from kb.errors import ConfigError, KbError, LoadError, RefusedError
+from kb.evaluation._retrieval_data import Half
 from kb.evaluation._vectors import KnownVectors
 from kb.evaluation.chunking import ChunkingResult, Question, evaluate, load_data, score
 from kb.ingest.paid_embedding import PaidEmbedding
@@ -30,6 +31,12 @@ use = "hashing"
 [chunking.recursive]
 size_tokens = 16
 min_tokens = 0
+[retrieval]
+cutoff = -1.0
+[store]
+use = "memory"
+[loading]
+isolated = false
 """
 
 # Sentences of one length in each language, of which two do not fit a chunk: five are five times as long as one.
@@ -128,9 +135,13 @@ def three_languages(folder: Path) -> Path:
     return write_data(folder, corpora, rows)
 
 
-def run(folder: Path) -> ChunkingResult:
+def run(folder: Path, half: Half = "all") -> ChunkingResult:
     with KnowledgeBase.open() as base:
-        return evaluate(base, load_data(folder))
+        return evaluate(base, load_data(folder), half)
+
+
+def outcomes(result: ChunkingResult) -> dict[str, Any]:
+    return {one.name: one.outcomes for one in result.systems}
 
 
 @pytest.fixture
@@ -144,7 +155,7 @@ def test_the_sentence_that_answers_is_found_with_four_others_of_its_length(data:
     result = run(three_languages(data))
     length = len(SENTENCES[language][ASKED])
     wanted = {"recall": 1.0, "precision": length / (5 * length), "iou": length / (5 * length)}
-    assert result.figures(language) == pytest.approx({**wanted, "chunks": 8, "questions": 1})
+    assert result.figures(language) == pytest.approx({**wanted, "hits": 5, "chunks": 8, "questions": 1})
 
 
 def test_all_corpora_are_one_collection_and_the_means_are_over_questions(data: Path) -> None:
@@ -155,7 +166,7 @@ def test_all_corpora_are_one_collection_and_the_means_are_over_questions(data: P
     retrieved = 2 * english + 3 * chinese  # all five chunks, whatever is asked
     precision = (2 * english / retrieved + chinese / retrieved) / 3
     assert result.figures() == pytest.approx(
-        {"recall": 1.0, "precision": precision, "iou": precision, "chunks": 5, "questions": 3}
+        {"recall": 1.0, "precision": precision, "iou": precision, "hits": 5, "chunks": 5, "questions": 3}
     )
     assert result.figures("zh")["precision"] == pytest.approx(chinese / retrieved)
     assert result.corpora() == ["en", "zh"]
@@ -166,7 +177,7 @@ def test_a_passage_that_stands_twice_counts_at_its_first_place_and_twice_as_retr
     result = run(write_data(data, {"ja": f"{one}\n\n{other}\n\n{one}"}, [("?", "ja", [one])]))
     found = len(one) / (2 * len(one) + len(other))
     assert result.figures() == pytest.approx(
-        {"recall": 1.0, "precision": found, "iou": found, "chunks": 3, "questions": 1}
+        {"recall": 1.0, "precision": found, "iou": found, "hits": 3, "chunks": 3, "questions": 1}
     )
 
 
@@ -174,13 +185,85 @@ def test_a_second_run_embeds_only_what_is_new(data: Path, monkeypatch: pytest.Mo
     folder = three_languages(data)
     first, second = run(folder), run(folder)
     assert (first.embedded, second.embedded) == (3 * 8 + 3, 0)
-    assert first.outcomes == second.outcomes
+    assert outcomes(first) == outcomes(second)
     monkeypatch.setenv("KB_EMBEDDING__HASHING__DIMENSION", "128")
     assert run(folder).embedded == 3 * 8 + 3
     monkeypatch.delenv("KB_EMBEDDING__HASHING__DIMENSION")
     monkeypatch.setenv("KB_CHUNKING__RECURSIVE__SIZE_TOKENS", "200")
     larger = run(folder)
     assert (sum(larger.chunks.values()), larger.embedded) == (3, 3)
+
+
+def test_the_ingest_and_all_systems_embed_nothing_again(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = three_languages(data)
+    given: list[str] = []
+    embed = HashingEmbedder.embed_queries  # which embeds passages as well
+
+    def counted(self: HashingEmbedder, texts: Sequence[str]) -> FloatArray:
+        given.extend(texts)
+        return embed(self, texts)
+
+    monkeypatch.setattr(HashingEmbedder, "embed_queries", counted)
+    run(folder)
+    assert len(given) == len(set(given)) == 3 * 8 + 3
+
+
+def test_words_find_what_the_vectors_miss_and_each_system_has_its_figures(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KB_RETRIEVAL__TOP_K", "1")
+    # The first is nearer, as words of mere grammar count in vectors; the second holds what the question is about.
+    near, right = (
+        "What should one do when it is so, and it is that?",
+        "ERR_429: wait for one minute before another try.",
+    )
+    rows = [("What should one do when it is that ERR_429?", "en", [right])]
+    folder = write_data(data, {"en": "\n\n".join([near, right, *SENTENCES["en"]])}, rows)
+    monkeypatch.setenv("KB_KEYWORD__WEIGHT", "5")
+    result = run(folder)
+    assert {one.name: one.figures()["recall"] for one in result.systems} == {"dense": 0.0, "fused": 1.0}
+    assert result.figures()["recall"] == 1.0
+    monkeypatch.setenv("KB_KEYWORD__ENABLED", "false")
+    assert [one.name for one in run(folder).systems] == ["dense"]
+
+
+def test_cutoff_and_relative_threshold_leave_fewer_hits(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = three_languages(data)
+    monkeypatch.setenv("KB_RETRIEVAL__RELATIVE_THRESHOLD", "1")
+    assert run(folder).figures()["hits"] == 1
+    monkeypatch.setenv("KB_RETRIEVAL__CUTOFF", "1")
+    found = run(folder).figures()
+    assert (found["hits"], found["recall"], found["precision"], found["iou"]) == (0, 0, 0, 0)
+
+
+def test_a_reranker_is_one_more_system_and_the_configured_one(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    one = SENTENCES["zh"][0]
+    folder = write_data(data, {"zh": one}, [("?", "zh", [one])])
+    monkeypatch.setenv("KB_RERANK__USE", "endpoint")
+    monkeypatch.setenv("KB_RERANK__ENDPOINT__BASE_URL", "http://127.0.0.1:9")
+    monkeypatch.setenv("KB_RERANK__ENDPOINT__RETRIES", "0")
+    result = run(folder)
+    assert list(outcomes(result)) == ["dense", "fused", "endpoint"]
+    assert outcomes(result)["endpoint"] == outcomes(result)["fused"]  # nothing answers there, so the order stays
+
+
+def test_the_halves_are_all_questions_and_one_question_has_no_even_half(data: Path) -> None:
+    folder = three_languages(data)
+    odd, even = ([q.corpus for q, *_ in run(folder, half).systems[0].outcomes] for half in ("odd", "even"))
+    assert (odd, even) == (["en", "ja"], ["zh"])
+    with pytest.raises(ConfigError, match="none at even places"):
+        run(write_data(data, {"en": SENTENCES["en"][0]}, [("?", "en", [SENTENCES["en"][0]])]), "even")
+
+
+def test_other_files_of_the_folder_are_not_searched_and_names_may_hold_signs_of_patterns(data: Path) -> None:
+    text = "\n\n".join(SENTENCES["en"])
+    folder = write_data(data, {"a [b]! #c": text}, [("?", "a [b]! #c", [SENTENCES["en"][0]])])
+    (folder / "README.md").write_text(SENTENCES["ja"][0], encoding="utf-8")
+    (folder / "a b.md").write_text(SENTENCES["zh"][0], encoding="utf-8")
+    assert run(folder).figures()["chunks"] == len(SENTENCES["en"])
+    (folder / ".kbignore").write_text("*", encoding="utf-8")
+    with pytest.raises(KbError, match="not every corpus was ingested"):
+        run(folder)
 
 
 def test_measuring_leaves_no_collection_behind(data: Path, tmp_path: Path) -> None:
@@ -277,6 +360,9 @@ def test_the_json_names_the_figures_the_corpora_and_the_configuration(data: Path
     made = told["configuration"]
     assert (made["chunking"], made["embedding"], made["top_k"]) == ("recursive", "hashing", 5)
     assert (made["options"]["size_tokens"], made["options"]["min_tokens"]) == (16, 0)
+    assert (made["cutoff"], made["relative_threshold"], made["rerank"]) == (-1, 0, "none")
+    assert list(told["systems"]) == ["dense", "fused"]
+    assert told["systems"]["fused"]["corpora"]["zh"]["iou"] == told["corpora"]["zh"]["iou"]
 
 
 def test_the_printed_table_has_all_and_each_corpus(data: Path, tmp_path: Path, capsys: Any) -> None:
@@ -286,13 +372,18 @@ def test_the_printed_table_has_all_and_each_corpus(data: Path, tmp_path: Path, c
     assert command.main(["chunking", str(folder), "--config", str(other)]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("chunker recursive (size_tokens 200, ")
+    assert lines[1] == "3 questions, 3 chunks"
     # Each corpus is one chunk now, and every question gets all three.
     retrieved = sum(len("\n\n".join(sentences)) for sentences in SENTENCES.values())
     shares = {name: len(sentences[ASKED]) / retrieved for name, sentences in SENTENCES.items()}
-    rows = {"all": ["3", "3", sum(shares.values()) / 3], **{name: ["1", "1", share] for name, share in shares.items()}}
-    assert [line.split() for line in lines[2:7]] == [
-        ["questions", "chunks", "recall", "precision", "iou"],
-        *([name, *counts, "100.0%", f"{share:.1%}", f"{share:.1%}"] for name, (*counts, share) in rows.items()),
+    whole = f"{sum(shares.values()) / 3:.1%}"
+    assert [line.split() for line in lines[3:6]] == [
+        ["recall", "precision", "iou", "hits"],
+        *([name, "100.0%", whole, whole, "3.0"] for name in ("dense", "fused")),
+    ]
+    assert [line.split() for line in lines[7:11]] == [
+        ["fused", "questions", "chunks", "recall", "precision", "iou", "hits"],
+        *([name, "1", "1", "100.0%", f"{share:.1%}", f"{share:.1%}", "3.0"] for name, share in shares.items()),
     ]
     assert lines[-1].endswith("6 texts embedded, the others were known")
 
