@@ -35,11 +35,8 @@ def weighted_sum(
 
     Coverage is a keyword score relative to the highest that the question can reach, so a question
     whose words hardly occur (it may be in another language) is ranked by similarity alone. The
-    weights were chosen on odd-numbered questions; nDCG@10 with 0.5, 0.75 and 1.0: XQuAD English .984,
-    .985, .984; SciFact .718, .733, .729; and without stems XQuAD Chinese .973, .978, .978; JaQuAD .636,
-    .640, .644. Reciprocal rank (k = 10) had .978, .706, .973 and .630, and with the right passage in the
-    other language the first five held it for 57 % (English questions) and 46 % (Chinese ones) against
-    88 and 90 % with this and the weight 0.5; see docs/decisions/0005.
+    weights were chosen on odd-numbered questions and the development questions; docs/decisions/0005
+    has the figures, also of reciprocal rank.
 
     Args:
         similarity: Of every id that is to be ranked.

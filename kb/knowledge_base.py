@@ -17,14 +17,11 @@ from kb.background import SAMPLE_CHUNKS, Background
 from kb.components import Store
 from kb.errors import ConfigError, IndexMismatchError, KbError, NothingIngestedError
 from kb.filters import Filter, Where
-from kb.ledger.hashes import text_hash
 from kb.ledger.ledger import Ledger, file_identity, nothing_ingested
 from kb.ledger.schema import LEDGER_FILE
 from kb.narrowed import Base, Narrowing
 from kb.opening import CollectionStore
-from kb.recall import Recall
 from kb.records import Answer, AnswerReady, Hit, Reranked, SearchResult, StreamEvent
-from kb.retrieval import Retriever
 from kb.settings import Origins, Settings, load_settings
 from kb.wiring import Wiring
 
@@ -193,7 +190,8 @@ class KnowledgeBase(Wiring):
                 ledger, opened = self._current()
                 try:
                     narrowed = None if narrow is None else opened.narrowing.to(narrow)
-                    found = self._retriever(ledger, opened).search_many(questions, top_k, cutoff, narrowed)
+                    retriever = self._retriever(ledger, opened.generation.number, opened.store, opened.background)
+                    found = retriever.search_many(questions, top_k, cutoff, narrowed)
                 except KbError:
                     if not again or ledger.revision() == opened.revision:
                         raise
@@ -268,30 +266,9 @@ class KnowledgeBase(Wiring):
         """Where the collection's ledger, lock and generations are."""
         return self._store.folder
 
-    def _retriever(self, ledger: Ledger, opened: _Opened) -> Retriever:
-        recall = Recall(
-            embedder=self.embedder,
-            store=opened.store,
-            ledger=ledger,
-            generation=opened.generation.number,
-            keyword=self.settings.keyword,
-            background=opened.background,
-        )
-        return Retriever(
-            recall,
-            self._reranker,
-            self.settings.retrieval,
-            reranked=self.settings.rerank.candidates,
-            expander=self._expander,
-            negation=self._negation,
-        )
-
     def _kept_token_vectors(self, texts: Sequence[str]) -> Mapping[str, bytes]:
-        if self._ledger is None:  # open during a search, which is what asks
-            return {}
-        by_hash = {text_hash(text): text for text in texts}
-        kept = self._ledger.known_token_vectors(self.embedder.fingerprint, list(by_hash))
-        return {by_hash[key]: packed for key, packed in kept.items()}
+        ledger = self._ledger  # open during a search, which is what asks
+        return {} if ledger is None else ledger.known_token_vectors(self.embedder.fingerprint, texts)
 
     # ── one generation, opened ──
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
@@ -84,9 +85,7 @@ class Recall:
         live, dense = self._live(vector, nearest, [*shares, *foreign], wanted, searched)
         similarity = self._similarities(vector, dense, [*shares, *foreign], live)
         steps = _Steps(dense=dense, keyword=list(shares.items()), script=[(i, similarity.get(i, 0)) for i in foreign])
-        # Pairs of characters are many, and rarely all there: a share of them says more than a share of words.
-        weight = self.keyword.weight_unspaced if has_cjk(question) else self.keyword.weight
-        ranking = self._fused(self._compared(vector, similarity, live), shares, weight)
+        ranking = self._fused(self._compared(vector, similarity, live), shares, self._weight(question, shares))
         scorer: Scorer = "fused" if self.keyword.enabled else "dense"
         return Recalled(
             [
@@ -152,6 +151,13 @@ class Recall:
             return dict(similarity)
         scripts = {chunk_id: script(live[chunk_id].chunk.text) for chunk_id in similarity}
         return {i: value - taken_off(levels, scripts[i]) for i, value in similarity.items()}
+
+    def _weight(self, question: str, shares: Mapping[str, float]) -> float:
+        """How much the share of the question's words counts against similarity."""
+        if has_cjk(question):  # pairs of characters are many, and rarely all there: a share of them says more
+            return self.keyword.weight_unspaced
+        # Where no chunk holds most of the words, the question is in others than the documents, and what fits is chance.
+        return self.keyword.weight * math.sqrt(max(shares.values(), default=0.0))
 
     def _fused(self, compared: Mapping[str, float], shares: Mapping[str, float], weight: float) -> Ranking:
         """All candidates in one order.

@@ -121,7 +121,7 @@ class KeywordSection(Table):
     enabled: bool = True
     candidates: int = Field(50, ge=1, le=1000)
     fusion: Literal["score", "rank"] = "score"
-    weight: float = Field(0.75, ge=0, le=10)
+    weight: float = Field(1.0, ge=0, le=10)
     weight_unspaced: float = Field(1.0, ge=0, le=10)
     fusion_k: float = Field(10.0, gt=0)
 

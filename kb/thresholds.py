@@ -78,7 +78,8 @@ def relative(
         candidates: All that retrieval found, for what is beside the question.
 
     Returns:
-        What is kept, in the same order, and what is not. Too few candidates for a middle keep all.
+        What is kept, in the same order, and what is not. The first is kept, whatever retrieval said of it.
+        Too few candidates for a middle keep all.
     """
     relevance = _relevance(ranked, scale, candidates) if threshold and ranked else None
     if relevance is None:
@@ -86,7 +87,7 @@ def relative(
     best = max(relevance)
     kept, dropped = [], []
     for hit, value in zip(ranked, relevance, strict=True):
-        if value >= threshold * best:
+        if value >= threshold * best or hit is ranked[0]:
             kept.append(hit)
         else:
             dropped.append(Dropped(hit, f"relevance {_share(value, best)} of the best, below {threshold:g}"))

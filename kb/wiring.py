@@ -6,15 +6,19 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
-from kb.components import AnswerGenerator, Chat, Chunker, Embedder, Parts, Reranker, build_component
+from kb.background import Background
+from kb.components import AnswerGenerator, Chat, Chunker, Embedder, Parts, Reranker, Store, build_component
 from kb.expansion import Expander
 from kb.ingest.remembering import RememberingEmbedder
+from kb.ledger.ledger import Ledger
 from kb.negation import Negation
+from kb.recall import Recall
+from kb.retrieval import Retriever
 from kb.settings import ChatPurpose, Origins, Settings
 
 
 class Wiring:
-    """The configured embedder, chunker, reranker and generator."""
+    """The configured embedder, chunker, retriever and generator."""
 
     def __init__(self, settings: Settings, origins: Origins, *, quiet: bool) -> None:
         self.settings = settings
@@ -84,6 +88,18 @@ class Wiring:
         from kb.services.chat import OpenAIChat
 
         return OpenAIChat(purpose, self._origins.secret)
+
+    def _retriever(self, ledger: Ledger, generation: int, store: Store, background: Background) -> Retriever:
+        """Searches one generation of a collection."""
+        recall = Recall(self.embedder, store, ledger, generation, self.settings.keyword, background)
+        return Retriever(
+            recall,
+            self._reranker,
+            self.settings.retrieval,
+            reranked=self.settings.rerank.candidates,
+            expander=self._expander,
+            negation=self._negation,
+        )
 
     def _component(self, kind: str, section: Any, **lent: Any) -> Any:
         parts = Parts(secret=self._origins.secret, quiet=self._quiet, **lent)

@@ -8,20 +8,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from kb.ledger.connection import LedgerConnection
+from kb.ledger.hashes import text_hash
 
 
 class TokenVectors(LedgerConnection):
     """The part of the ledger that keeps token vectors; they belong to no generation."""
 
-    def known_token_vectors(self, fingerprint: str, text_hashes: Sequence[str]) -> dict[str, bytes]:
-        """What is kept of those texts, by their hashes."""
+    def known_token_vectors(self, fingerprint: str, texts: Sequence[str]) -> dict[str, bytes]:
+        """What is kept of those texts, by text."""
+        text_of = {text_hash(text): text for text in texts}
         with self.snapshot():
             rows = self._rows_of(
                 "SELECT text_hash, states FROM token_vectors WHERE fingerprint = ? AND text_hash IN (?)",
                 (fingerprint,),
-                text_hashes,
+                list(text_of),
             )
-        return dict(rows)
+        return {text_of[key]: states for key, states in rows}
 
     def put_token_vectors(self, fingerprint: str, items: Iterable[tuple[str, bytes]]) -> None:
         """Keep (text hash, packed token vectors) pairs: all of them or, after an error, none."""

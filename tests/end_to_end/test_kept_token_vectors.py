@@ -155,6 +155,6 @@ def test_a_ledger_from_before_they_were_kept_is_brought_up_to_date(tmp_path: Pat
         connection.commit()
     with Ledger(tmp_path) as ledger:
         assert ledger.known_vectors("e5", ["hash"])["hash"].tolist() == [1, 1, 1]
-        assert ledger.known_token_vectors("e5", ["hash"]) == {}
-        ledger.put_token_vectors("e5", [("hash", b"packed")])
-        assert ledger.known_token_vectors("e5", ["hash", "other"]) == {"hash": b"packed"}
+        assert ledger.known_token_vectors("e5", ["a text"]) == {}
+        ledger.put_token_vectors("e5", [(text_hash("a text"), b"packed")])
+        assert ledger.known_token_vectors("e5", ["a text", "other"]) == {"a text": b"packed"}

@@ -161,7 +161,7 @@ def test_scores_fall_and_the_fused_score_counts_both_rankings(base: Base, fusion
     if fusion == "rank":
         assert best.score == pytest.approx(1 / (10 + 1) + 1 / (10 + 1), abs=1e-6), "first by vector and by words"
     else:
-        assert best.similarity < best.score < best.similarity + 0.5, "and the weight of the words is 0.5"
+        assert best.similarity < best.score < best.similarity + 1.0, "and the weight of the words is 1"
 
 
 @pytest.mark.parametrize(
