@@ -24,9 +24,17 @@ OFF_TOPIC = FILE.with_name("off_topic.toml")
 QUESTIONS = load_questions(FILE)
 
 # Floors: what no change may fall below. Behind each stands what we aim for.
-LEAST_FOUND = 0.92  # 0.97
+LEAST_FOUND = 0.94  # 0.97
 LEAST_FIRST = 0.80  # 0.90
 LEAST_RIGHT = 0.65  # 0.80, in every language
+# Found and right by kind; one question below what is reached.
+LEAST_OF_KIND = {
+    "exact": (0.98, 0.94),
+    "paraphrase": (0.98, 0.57),
+    "table": (0.96, 0.71),
+    "two_documents": (0.93, 0.53),
+    "cross_language": (0.60, 0.46),
+}
 # A floor at what is reached. 0.60 is wanted first, 0.80 aimed for: docs/decisions/0006 says what was tried and why the
 # embedded model's similarities don't give it.
 LEAST_UNANSWERABLE_DECLINED = 0.30
@@ -107,6 +115,13 @@ def test_sources_are_found_and_mostly_first(result: GoldenResult, language: str)
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_answers_hold_what_answers_and_cite_where_it_stands(result: GoldenResult, language: str) -> None:
     assert (result.figures(language=language).shares["right"] or 0) >= LEAST_RIGHT
+
+
+@pytest.mark.parametrize("kind", LEAST_OF_KIND)
+def test_no_kind_of_question_gets_worse(result: GoldenResult, kind: str) -> None:
+    shares = result.figures(kind=kind).shares
+    assert (shares["found"] or 0) >= LEAST_OF_KIND[kind][0]
+    assert (shares["right"] or 0) >= LEAST_OF_KIND[kind][1]
 
 
 def test_questions_without_an_answer_are_declined_and_others_are_not(result: GoldenResult) -> None:
