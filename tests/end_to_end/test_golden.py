@@ -30,7 +30,7 @@ LEAST_RIGHT = 0.65  # 0.80, in every language
 # Found and right by kind; one question below what is reached.
 LEAST_OF_KIND = {
     "exact": (0.98, 0.94),
-    "paraphrase": (0.98, 0.57),
+    "paraphrase": (0.98, 0.59),
     "table": (0.96, 0.71),
     "two_documents": (0.93, 0.53),
     "cross_language": (0.60, 0.46),
