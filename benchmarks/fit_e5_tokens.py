@@ -20,7 +20,7 @@ from benchmarks.fit_e5_mean import sample
 from kb.embedding._e5_graph import graph_bytes
 from kb.embedding._e5_model import E5Model
 from kb.embedding._e5_tokenizer import E5Tokenizer, PieceTable
-from kb.embedding._e5_tokens import TOKENS_FILE, unit
+from kb.embedding._e5_tokens import TOKENS_FILE
 from kb.embedding._e5_weights import E5Weights
 from kb.embedding._manifest import find_weights
 from kb.embedding.e5 import MAX_TOKENS, PASSAGE_PREFIX, PASSAGE_PREFIX_TOKENS, SPECIAL_TOKENS
@@ -42,7 +42,7 @@ def main() -> None:
         texts = sample(folder, arguments.passages)
         ids = [tokenizer.ids(PASSAGE_PREFIX + text)[: MAX_TOKENS - SPECIAL_TOKENS] for text in texts]
         states = [model.mean_and_states(content)[1][PASSAGE_PREFIX_TOKENS:] for content in ids]
-        languages.append(unit(np.concatenate(states)))
+        languages.append(np.concatenate(states))
         print(f"{folder.name}: {len(texts)} passages, {len(languages[-1]):,} tokens", flush=True)
     mean = np.mean([states.mean(axis=0, dtype=np.float64) for states in languages], axis=0)
     variance = np.mean([np.square(states - mean).mean(axis=0) for states in languages], axis=0)

@@ -75,17 +75,19 @@ class Recall:
         """One question, with its nearest chunks already found."""
         weights: dict[str, float] = {}
         shares: dict[str, float] = {}
+        largest = 0.0
         if self.keyword.enabled:
             rows = None if narrowed is None else narrowed.word_rows
             found = self.ledger.find_words(self.generation, question, self.keyword.candidates, rows)
             weights = found.weights
             shares = _shares(found.ranking, weights)
+            largest = _shares([("", found.best)], weights)[""]
         searched = narrowed or self.store
         foreign = self._in_other_scripts(question, vector, searched)
         live, dense = self._live(vector, nearest, [*shares, *foreign], wanted, searched)
         similarity = self._similarities(vector, dense, [*shares, *foreign], live)
         steps = _Steps(dense=dense, keyword=list(shares.items()), script=[(i, similarity.get(i, 0)) for i in foreign])
-        ranking = self._fused(self._compared(vector, similarity, live), shares, self._weight(question, shares))
+        ranking = self._fused(self._compared(vector, similarity, live), shares, self._weight(question, largest))
         scorer: Scorer = "fused" if self.keyword.enabled else "dense"
         return Recalled(
             [
@@ -152,12 +154,12 @@ class Recall:
         scripts = {chunk_id: script(live[chunk_id].chunk.text) for chunk_id in similarity}
         return {i: value - taken_off(levels, scripts[i]) for i, value in similarity.items()}
 
-    def _weight(self, question: str, shares: Mapping[str, float]) -> float:
-        """How much the share of the question's words counts against similarity."""
+    def _weight(self, question: str, largest: float) -> float:
+        """How much the share of the question's words counts; `largest` is the largest that any chunk has."""
         if has_cjk(question):  # pairs of characters are many, and rarely all there: a share of them says more
             return self.keyword.weight_unspaced
         # Where no chunk holds most of the words, the question is in others than the documents, and what fits is chance.
-        return self.keyword.weight * math.sqrt(max(shares.values(), default=0.0))
+        return self.keyword.weight * math.sqrt(largest)
 
     def _fused(self, compared: Mapping[str, float], shares: Mapping[str, float], weight: float) -> Ranking:
         """All candidates in one order.

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import onnxruntime
 
+from kb.embedding._e5_tokens import unit
 from kb.embedding._e5_weights import E5Weights, unpack
 
 if TYPE_CHECKING:
@@ -38,9 +39,9 @@ class E5Model:
         return vector
 
     def mean_and_states(self, content: list[int]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """The same vector, bit for bit, and from the same pass the state of each of `content`: (tokens, 384)."""
+        """The same vector, bit for bit, and from the same pass the unit state of each of `content`: (tokens, 384)."""
         vectors, states = self._session.run(["embedding", "states"], self._inputs(content))
-        return vectors[0], states[0, 1:-1]
+        return vectors[0], unit(states[0, 1:-1])
 
     def _inputs(self, content: list[int]) -> dict[str, NDArray[np.float32]]:
         ids = [self.begin_id, *content, self.end_id]

@@ -20,7 +20,6 @@ import numpy as np
 from platformdirs import user_cache_dir
 from pydantic import Field
 
-from kb.embedding._e5_tokens import TokenSpace, unit
 from kb.embedding._manifest import BUILDER_VERSION, find_weights, manifest_path, read_manifest
 from kb.errors import KbError
 from kb.records import EmbeddedPart
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
 
     from kb.components import Parts
     from kb.embedding._e5_cache import E5Cache, Loaded
+    from kb.embedding._e5_tokens import TokenSpace
 
 _Result = TypeVar("_Result")
 
@@ -232,11 +232,11 @@ class E5Embedder:
         return self._neutral(self._loaded().model.mean_state(content))
 
     def _states(self, content: list[int], prefix: int) -> NDArray[np.float32]:
-        return unit(self._loaded().model.mean_and_states(content)[1][prefix:])
+        return self._loaded().model.mean_and_states(content)[1][prefix:]
 
     def _vector_and_states(self, content: list[int]) -> tuple[NDArray[np.float32], bytes]:
         mean, states = self._loaded().model.mean_and_states(content)
-        return self._neutral(mean), self._token_space.pack(unit(states[PASSAGE_PREFIX_TOKENS:]))
+        return self._neutral(mean), self._token_space.pack(states[PASSAGE_PREFIX_TOKENS:])
 
     def _neutral(self, mean_state: NDArray[np.float32]) -> NDArray[np.float32]:
         """Free a vector of what every text has and of what marks its language."""
@@ -248,6 +248,8 @@ class E5Embedder:
 
     @cached_property
     def _token_space(self) -> TokenSpace:
+        from kb.embedding._e5_tokens import TokenSpace
+
         return TokenSpace()
 
 

@@ -57,6 +57,8 @@ class WordsFound:
     weights: dict[str, float]
     """How much each word of the question says: its inverse document frequency, as BM25 uses it. A word that
     no chunk holds weighs most."""
+    best: float = 0.0
+    """The highest score of any live chunk, looked at or not."""
 
 
 class Words(PostingLists):
@@ -83,7 +85,8 @@ class Words(PostingLists):
             marks = [str(row) for row in best]
             names = dict(self._rows_of("SELECT id, chunk_id FROM word_rows WHERE id IN (?)", (), marks))
         found = [(str(names[row]), score) for row, score in best.items()]
-        return WordsFound(sorted(found, key=lambda pair: (-pair[1], pair[0]))[:limit], weights)
+        ranking = sorted(found, key=lambda pair: (-pair[1], pair[0]))[:limit]
+        return WordsFound(ranking, weights, float(scores.max()))
 
     def _index_words(self, generation: int, chunks: Sequence[Chunk]) -> None:
         """Add chunks; inside a transaction of the caller."""

@@ -121,7 +121,7 @@ def test_explain_tells_what_became_of_every_candidate(base: Path) -> None:
 def test_search_only_shows_hits_and_writes_no_answer(base: Path) -> None:
     done = run(QUERY, "--search-only", QUESTION, cwd=base)
     assert re.match(
-        r"1\. leave\.md › Leave  \(fused 0\.\d{3} similarity 0\.\d{3}\)\n   # Leave You get 25 ", done.stdout
+        r"1\. leave\.md › Leave  \(fused \d\.\d{3} similarity 0\.\d{3}\)\n   # Leave You get 25 ", done.stdout
     )
     assert done.returncode == 0
     found = json.loads(run(QUERY, "--search-only", "--json", "--top-k", "1", QUESTION, cwd=base).stdout)
