@@ -16,7 +16,8 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -60,9 +61,9 @@ class Goals:
         print(f"{name:66} {milliseconds:9.1f} ms{goal}", flush=True)
 
 
-def p50(calls: list[Callable[[], Any]]) -> float:
-    """Milliseconds of the middle call."""
-    return median(timed(call) for call in calls)
+def answer_p50(ledger: Ledger, generation: int, questions: Sequence[str]) -> float:
+    """Milliseconds that the index of words takes for a question."""
+    return median(timed(partial(ledger.find_words, generation, question, 50)) for question in questions)
 
 
 def timed(call: Callable[[], Any]) -> float:
@@ -92,7 +93,7 @@ def sample_documents(goals: Goals, rounds: int) -> None:
                 for place, base in enumerate(bases):
                     if place < 2 or not round_:
                         # Another question each time, as people ask: nothing of an earlier one may help.
-                        times[place].append(timed(lambda b=base, q=f"{question} {round_}": b.search(q)))  # type: ignore[misc]
+                        times[place].append(timed(partial(base.search, f"{question} {round_}")))
         for (name, (most, _)), measured, base in zip(ways.items(), times, bases, strict=True):
             goals.show(f"{name}, p50", median(measured), most)
             base.close()
@@ -121,8 +122,8 @@ def large_collection(goals: Goals, folder: Path, made: Made, rounds: int) -> Non
     retriever.search_many(questions[:1])
     ours, bare = [], []
     for question, vector in zip(questions, vectors, strict=True):
-        bare.append(timed(lambda v=vector: query(v)))  # type: ignore[misc]
-        ours.append(timed(lambda q=question: retriever.search_many([q])))  # type: ignore[misc]
+        bare.append(timed(partial(query, vector)))
+        ours.append(timed(partial(retriever.search_many, [question])))
     print(f"{store.count():,} chunks")
     goals.show("collection.query for 50, p50", median(bare))
     goals.show("fused search without embedding the question, p50", median(ours), 3 * median(bare))
@@ -142,11 +143,7 @@ def index_of_words(goals: Goals, folder: Path, made: Made, rounds: int) -> None:
             number = generation.number
             ledger.find_words(number, questions[0], 50)
             goals.show("index of words: opened, with the first answer", (time.perf_counter() - started) * 1000, 300)
-            goals.show(
-                "index of words: an answer, p50",
-                p50([lambda q=question: ledger.find_words(number, q, 50) for question in questions]),  # type: ignore[misc]
-                10,
-            )
+            goals.show("index of words: an answer, p50", answer_p50(ledger, number, questions), 10)
         with Ledger(Path(copy)) as ledger:
             ids = ledger.sample_ids(number, CHANGED)
             chunks = [
@@ -159,11 +156,7 @@ def index_of_words(goals: Goals, folder: Path, made: Made, rounds: int) -> None:
                     ledger._index_words(number, chunks)
 
             goals.show(f"index of words: {CHANGED:,} changed chunks", timed(change), 2_000)
-            goals.show(
-                "index of words: an answer after that, p50",
-                p50([lambda q=question: ledger.find_words(number, q, 50) for question in questions]),  # type: ignore[misc]
-                10,
-            )
+            goals.show("index of words: an answer after that, p50", answer_p50(ledger, number, questions), 10)
 
 
 def main() -> int:

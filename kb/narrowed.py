@@ -18,6 +18,9 @@ from typing import TYPE_CHECKING, TypeAlias
 from kb.filters import Where
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from kb.components import FloatArray, Store
     from kb.ledger.ledger import Ledger
     from kb.records import SearchResult
@@ -80,14 +83,9 @@ class Narrowed:
         return [found[row] for row in range(len(vectors))]
 
     @cached_property
-    def word_rows(self) -> bytes:
-        """A byte for each row of the index of words up to the last of the chunks', 1 for those of the chunks."""
-        import numpy as np
-
-        rows = np.asarray(self._base.ledger.word_rows(self._base.generation, self.chunk_ids), dtype=np.int64)
-        marks = np.zeros(rows.max(initial=0), dtype=np.uint8)
-        marks[rows - 1] = 1
-        return marks.tobytes()
+    def word_rows(self) -> NDArray[np.int64]:
+        """The rows of the chunks in the index of words."""
+        return self._base.ledger.word_rows(self._base.generation, self.chunk_ids)
 
     def told(self, result: SearchResult) -> SearchResult:
         """A result with the filter, and a note when it left nothing to search."""

@@ -185,7 +185,7 @@ class _WordRule:
         self._phrases = [set(content_terms(phrase)) for phrase in excluded]
         every = set().union(*self._phrases)
         rest = dict.fromkeys(content_terms(_ASKING.sub(" ", without_exclusions(question))))
-        self._rest = [term for term in rest if not _holds(every, term)]
+        self._rest = [term for term in rest if term not in every]
 
     def leaves_out(self, hit: Hit) -> bool:
         """A question of nothing but the exclusion leaves out nothing: there is no telling what it is about."""
@@ -212,12 +212,12 @@ class _WordRule:
     def _names(self, text: str) -> bool:
         """Whether a text names one of the phrases, all of its words."""
         held = set(terms(text))
-        return any(all(_holds(held, term) for term in phrase) for phrase in self._phrases)
+        return any(phrase <= held for phrase in self._phrases)
 
     def _is_topic(self, heading: str) -> bool:
         """Whether a heading names one of the phrases, and little else."""
         said = content_terms(heading)
-        return self._names(heading) and sum(any(_holds(phrase, term) for phrase in self._phrases) for term in said) >= (
+        return self._names(heading) and sum(any(term in phrase for phrase in self._phrases) for term in said) >= (
             _HALF * len(said)
         )
 
@@ -226,11 +226,6 @@ class _WordRule:
         held = set(terms(text))
         found = sum(term in held or any(_alike(term, word) for word in held) for term in self._rest)
         return found >= _THIRD * len(self._rest)
-
-
-def _holds(held: set[str], term: str) -> bool:
-    """Whether a term is there, in the singular or the plural."""
-    return not held.isdisjoint((term, f"{term}s", f"{term}es", term.removesuffix("s"), term.removesuffix("es")))
 
 
 def _alike(one: str, other: str) -> bool:

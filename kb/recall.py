@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from kb.background import Background, taken_off
 from kb.fusion import reciprocal_rank, weighted_sum
-from kb.ledger.words import most_score
+from kb.ledger.words import WordsFound
 from kb.records import Hit, Scorer, Step
 from kb.words import has_cjk, script
 
@@ -73,21 +73,18 @@ class Recall:
         self, question: str, vector: FloatArray, nearest: Ranking, wanted: int, narrowed: Narrowed | None
     ) -> Recalled:
         """One question, with its nearest chunks already found."""
-        weights: dict[str, float] = {}
-        shares: dict[str, float] = {}
-        largest = 0.0
+        words = WordsFound()
         if self.keyword.enabled:
             rows = None if narrowed is None else narrowed.word_rows
-            found = self.ledger.find_words(self.generation, question, self.keyword.candidates, rows)
-            weights = found.weights
-            shares = _shares(found.ranking, weights)
-            largest = _shares([("", found.best)], weights)[""]
+            words = self.ledger.find_words(self.generation, question, self.keyword.candidates, rows)
+        shares = words.shares
         searched = narrowed or self.store
         foreign = self._in_other_scripts(question, vector, searched)
         live, dense = self._live(vector, nearest, [*shares, *foreign], wanted, searched)
         similarity = self._similarities(vector, dense, [*shares, *foreign], live)
         steps = _Steps(dense=dense, keyword=list(shares.items()), script=[(i, similarity.get(i, 0)) for i in foreign])
-        ranking = self._fused(self._compared(vector, similarity, live), shares, self._weight(question, largest))
+        weight = weight_of_words(self.keyword, question, words.largest_share)
+        ranking = self._fused(self._compared(vector, similarity, live), shares, weight)
         scorer: Scorer = "fused" if self.keyword.enabled else "dense"
         return Recalled(
             [
@@ -101,7 +98,7 @@ class Recall:
                 )
                 for rank, (chunk_id, score) in enumerate(ranking, start=1)
             ],
-            weights,
+            words.weights,
         )
 
     def _in_other_scripts(self, question: str, vector: FloatArray, searched: Narrowed | Store) -> list[str]:
@@ -112,9 +109,8 @@ class Recall:
         import numpy as np
 
         found = searched.search(np.stack(directions), _OF_EACH_SCRIPT)
-        return list(
-            dict.fromkeys(i for ranking in found for i, _ in ranking)
-        )  # of few chunks all are near every script
+        # Of few chunks all are near every script.
+        return list(dict.fromkeys(i for ranking in found for i, _ in ranking))
 
     def _live(
         self, vector: FloatArray, nearest: Ranking, others: Sequence[str], wanted: int, searched: Narrowed | Store
@@ -154,13 +150,6 @@ class Recall:
         scripts = {chunk_id: script(live[chunk_id].chunk.text) for chunk_id in similarity}
         return {i: value - taken_off(levels, scripts[i]) for i, value in similarity.items()}
 
-    def _weight(self, question: str, largest: float) -> float:
-        """How much the share of the question's words counts; `largest` is the largest that any chunk has."""
-        if has_cjk(question):  # pairs of characters are many, and rarely all there: a share of them says more
-            return self.keyword.weight_unspaced
-        # Where no chunk holds most of the words, the question is in others than the documents, and what fits is chance.
-        return self.keyword.weight * math.sqrt(largest)
-
     def _fused(self, compared: Mapping[str, float], shares: Mapping[str, float], weight: float) -> Ranking:
         """All candidates in one order.
 
@@ -193,7 +182,9 @@ class _Steps:
         return found if more[0].stage == "dense" and found else (*found, *more)
 
 
-def _shares(words: Ranking, weights: Mapping[str, float]) -> dict[str, float]:
-    """BM25 scores relative to the most that the question's words can reach; in the same order."""
-    most = most_score(weights)
-    return {chunk_id: score / most if most else 0.0 for chunk_id, score in words}
+def weight_of_words(keyword: KeywordSection, question: str, largest: float) -> float:
+    """How much the share of a question's words counts against similarity; `largest` is the largest that a chunk has."""
+    if has_cjk(question):  # pairs of characters are many, and rarely all there: a share of them says more
+        return keyword.weight_unspaced
+    # Where no chunk holds most of the words, the question is in others than the documents, and what fits is chance.
+    return keyword.weight * math.sqrt(largest)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kb import command
+from pipelines._arguments import add_half, add_out
 from pipelines._tables import aligned, write_result
 
 if TYPE_CHECKING:
@@ -34,13 +35,8 @@ def add_to(commands: Any) -> None:
         metavar="DIR",
         help="holds corpus.jsonl, and queries.jsonl with _id, text, answerable and answers",
     )
-    abstain.add_argument(
-        "--half",
-        choices=("all", "odd", "even"),
-        default="all",
-        help="ask only the questions at odd or even places: choose settings by one half, report the other",
-    )
-    abstain.add_argument("--out", type=Path, metavar="FILE", help="write the result, question by question (JSON)")
+    add_half(abstain)
+    add_out(abstain)
     abstain.set_defaults(run=run)
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kb import command
+from pipelines._arguments import add_half
 from pipelines._tables import aligned
 
 if TYPE_CHECKING:
@@ -31,12 +32,7 @@ def add_to(commands: Any) -> None:
         metavar="FOLDER",
         help="holds questions.csv (columns question, references, corpus_id) and each corpus as <corpus_id>.md",
     )
-    chunking.add_argument(
-        "--half",
-        choices=("all", "odd", "even"),
-        default="all",
-        help="ask only the questions at odd or even places: choose settings by one half, report the other",
-    )
+    add_half(chunking)
     chunking.set_defaults(run=run)
 
 

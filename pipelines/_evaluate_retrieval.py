@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kb import command
+from pipelines._arguments import add_half, add_out
 from pipelines._tables import aligned, write_result
 
 if TYPE_CHECKING:
@@ -30,13 +31,8 @@ def add_to(commands: Any) -> None:
         metavar="DATASET",
         help="a folder with corpus.jsonl, queries.jsonl and qrels.tsv, in the form of BEIR",
     )
-    retrieval.add_argument(
-        "--half",
-        choices=("all", "odd", "even"),
-        default="all",
-        help="ask only the questions at odd or even places: choose settings by one half, report the other",
-    )
-    retrieval.add_argument("--out", type=Path, metavar="FILE", help="write the result, question by question (JSON)")
+    add_half(retrieval)
+    add_out(retrieval)
     retrieval.add_argument("--compare", type=Path, metavar="FILE", help="say what differs from an earlier result")
     retrieval.set_defaults(run=run)
 

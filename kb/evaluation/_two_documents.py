@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from kb.fusion import reciprocal_rank, weighted_sum
 from kb.ledger.ledger import Ledger
-from kb.ledger.words import most_score
+from kb.recall import weight_of_words
 from kb.records import Hit
-from kb.words import has_cjk
 
 if TYPE_CHECKING:
     from kb.knowledge_base import KnowledgeBase
     from kb.ledger.hashes import HashedChunk
+    from kb.ledger.words import WordsFound
 
 Stage: TypeAlias = Literal["dense", "keyword", "fused"]
 
@@ -50,10 +50,15 @@ class TwoDocuments:
         """All chunks of the documents, best first; a word score is relative, as in the pipeline."""
         every = {one.chunk.id: one for document in documents for one in self.chunks.get(document, ())}
         similarity = self._similarities(question, every)
-        shares = {} if stage == "dense" else self._shares(question, every)
-        ranking = sorted((similarity if stage == "dense" else shares).items(), key=lambda pair: -pair[1])
-        if stage == "fused":
-            ranking = self._fused(question, similarity, shares)
+        if stage == "dense":
+            ranking = sorted(similarity.items(), key=lambda pair: -pair[1])
+        else:
+            words = self.ledger.find_words(self.generation, question, _ALL)
+            found = words.shares
+            shares = {i: found.get(i, 0.0) for i in every}
+            ranking = sorted(shares.items(), key=lambda pair: -pair[1])
+            if stage == "fused":
+                ranking = self._fused(similarity, ranking, self._weight(question, words))
         return [
             Hit(every[i].chunk, every[i].source, round(score, _DIGITS), stage, round(similarity[i], _DIGITS))
             for i, score in ranking
@@ -65,18 +70,14 @@ class TwoDocuments:
         vector = self.own.embedder.embed_queries([question])[0]
         return {i: float(known[one.text_hash] @ vector) for i, one in every.items()}
 
-    def _shares(self, question: str, every: Mapping[str, HashedChunk]) -> dict[str, float]:
-        """Those of chunks that hold none of the question's words are 0."""
-        most = most_score(self.ledger.find_words(self.generation, question, 0).weights)
-        found = dict(self.ledger.find_words(self.generation, question, _ALL).ranking)
-        return {i: found.get(i, 0.0) / most if most else 0.0 for i in every}
+    def _weight(self, question: str, words: WordsFound) -> float:
+        return weight_of_words(self.own.settings.keyword, question, words.largest_share)
 
     def _fused(
-        self, question: str, similarity: Mapping[str, float], shares: Mapping[str, float]
+        self, similarity: Mapping[str, float], by_words: Sequence[tuple[str, float]], weight: float
     ) -> list[tuple[str, float]]:
         keyword = self.own.settings.keyword
         if keyword.fusion == "rank":
-            by_words = [i for i in sorted(shares, key=lambda i: -shares[i]) if shares[i]]
-            return reciprocal_rank([sorted(similarity, key=lambda i: -similarity[i]), by_words], keyword.fusion_k)
-        weight = keyword.weight_unspaced if has_cjk(question) else keyword.weight
-        return weighted_sum(similarity, shares, weight)
+            found = [i for i, share in by_words if share]
+            return reciprocal_rank([sorted(similarity, key=lambda i: -similarity[i]), found], keyword.fusion_k)
+        return weighted_sum(similarity, dict(by_words), weight)

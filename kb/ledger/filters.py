@@ -12,6 +12,9 @@ from kb.filters import OWN_FIELDS, Condition, Where, folded, texts_of
 from kb.ledger.connection import LedgerConnection, pages
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from kb.records import FloatArray
 
 _FIELDS_TOLD = 30
@@ -42,13 +45,15 @@ class Filters(LedgerConnection):
                 rows = list(self._on_pages(generation, page[0].page_ranges(), rows))
         return sorted(row[0] for row in rows)
 
-    def word_rows(self, generation: int, chunk_ids: Sequence[str]) -> list[int]:
+    def word_rows(self, generation: int, chunk_ids: Sequence[str]) -> NDArray[np.int64]:
         """The rows of these chunks in the index of words, in no order."""
+        import numpy as np
+
         with self.snapshot():
             rows = self._rows_of(
                 "SELECT id FROM word_rows WHERE generation = ? AND chunk_id IN (?)", (generation,), chunk_ids
             )
-        return [row for (row,) in rows]
+        return np.array([row for (row,) in rows], dtype=np.int64)
 
     def vectors_of(
         self, generation: int, fingerprint: str, chunk_ids: Sequence[str]

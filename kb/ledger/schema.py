@@ -129,7 +129,6 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "length INTEGER NOT NULL, UNIQUE (generation, chunk_id))",
         "CREATE TABLE word_segments (id INTEGER PRIMARY KEY, generation INTEGER NOT NULL, first_row INTEGER NOT NULL, "
         "chunks INTEGER NOT NULL, length INTEGER NOT NULL)",
-        "CREATE INDEX segments_of_generation ON word_segments (generation, first_row)",
         "CREATE TABLE word_gone (id INTEGER PRIMARY KEY, generation INTEGER NOT NULL, length INTEGER NOT NULL)",
         "CREATE TABLE postings (segment INTEGER NOT NULL, term TEXT NOT NULL, chunks BLOB NOT NULL, "
         "PRIMARY KEY (segment, term)) WITHOUT ROWID",

@@ -1,6 +1,6 @@
 """Keyword search: chunks by their words, best first by BM25, in step with the ledger by its transactions.
 
-BM25: Robertson and Zaragoza 2009, doi:10.1561/1500000019; k1 = 1.2, b = 0.75. What a word is, in every
+BM25: Robertson and Zaragoza 2009, doi:10.1561/1500000019; k1 = 0.6, b = 0.75. What a word is, in every
 script, is decided by `kb.words`; the index is that of `kb.ledger.postings`.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import groupby, islice
 from operator import itemgetter
 from typing import TYPE_CHECKING
@@ -35,11 +35,6 @@ _BATCH = 5_000
 """Chunks that are indexed at once when all are."""
 
 
-def most_score(weights: Mapping[str, float]) -> float:
-    """The BM25 score that a chunk cannot reach: every word of the question, again and again."""
-    return (_K1 + 1) * sum(weights.values())
-
-
 def _asked(question: str) -> list[str]:
     return list(dict.fromkeys(content_terms(question) or terms(question)))[:_MOST_TERMS]
 
@@ -52,26 +47,42 @@ def _inverse_frequency(documents: int, total: int) -> float:
 class WordsFound:
     """What the words of a question find."""
 
-    ranking: list[tuple[str, float]]
+    ranking: list[tuple[str, float]] = field(default_factory=list)
     """(chunk id, BM25 score), falling, ties by id."""
-    weights: dict[str, float]
+    weights: dict[str, float] = field(default_factory=dict)
     """How much each word of the question says: its inverse document frequency, as BM25 uses it. A word that
     no chunk holds weighs most."""
     best: float = 0.0
     """The highest score of any live chunk, looked at or not."""
 
+    @property
+    def shares(self) -> dict[str, float]:
+        """The scores as shares of what no chunk can reach: every word of the question, again and again."""
+        return {chunk_id: score / self._most for chunk_id, score in self.ranking}
+
+    @property
+    def largest_share(self) -> float:
+        """That of the highest score of any live chunk."""
+        return self.best / self._most if self.best else 0.0
+
+    @property
+    def _most(self) -> float:
+        return (_K1 + 1) * sum(self.weights.values())
+
 
 class Words(PostingLists):
     """The part of the ledger that finds chunks by their words."""
 
-    def find_words(self, generation: int, question: str, limit: int, rows: bytes | None = None) -> WordsFound:
+    def find_words(
+        self, generation: int, question: str, limit: int, rows: NDArray[np.int64] | None = None
+    ) -> WordsFound:
         """The live chunks that share words with a question, and what each word weighs.
 
         Args:
             generation: Where they are found.
             question: In any language.
             limit: At most so many.
-            rows: A byte for each row of the index, 1 for those that are looked at; None looks at all.
+            rows: The rows of the index that are looked at, as `word_rows` gives them; None looks at all.
         """
         asked = _asked(question)
         with self.snapshot():
@@ -94,9 +105,10 @@ class Words(PostingLists):
 
     def _index_what_is_not(self) -> None:
         """Fill the index of a ledger that has none yet, as an older version left it."""
+        if not self._index_is_due():
+            return
         with self.transaction():
-            ((due,),) = self._rows("SELECT EXISTS (SELECT 1 FROM chunks) AND NOT EXISTS (SELECT 1 FROM word_rows)")
-            if not due:
+            if not self._index_is_due():  # another process was faster
                 return
             rows = self._connection.execute(
                 "SELECT generation, chunk_id, header, text FROM chunks JOIN chunk_texts USING (generation, chunk_id) "
@@ -106,6 +118,11 @@ class Words(PostingLists):
                 texts = ((chunk_id, terms(embedded_text(header, unpack(text)))) for _, chunk_id, header, text in some)
                 while batch := list(islice(texts, _BATCH)):
                     self._add_postings(generation, batch)
+
+    def _index_is_due(self) -> bool:
+        with self.snapshot():
+            ((due,),) = self._rows("SELECT EXISTS (SELECT 1 FROM chunks) AND NOT EXISTS (SELECT 1 FROM word_rows)")
+        return bool(due)
 
     def _unindex_words(self, generation: int, chunk_ids: Sequence[str]) -> None:
         """Take chunks out; inside a transaction of the caller."""
@@ -128,15 +145,15 @@ def _scores(
     return np.bincount(rows - first, weights=np.concatenate(parts)).astype(np.float64, copy=False), first
 
 
-def _best(scores: NDArray[np.float64], first: int, limit: int, rows: bytes | None) -> dict[int, float]:
+def _best(scores: NDArray[np.float64], first: int, limit: int, rows: NDArray[np.int64] | None) -> dict[int, float]:
     """The rows with the `limit` highest scores, and all that are as high as the last of them."""
     import numpy as np
 
     if rows is not None:
-        among = np.zeros(len(scores), dtype=bool)
-        marked = np.frombuffer(rows, np.uint8)[max(first - 1, 0) :][: len(scores)]
-        among[: len(marked)] = marked == 1
-        scores = np.where(among, scores, 0.0)
+        places = rows[(rows >= first) & (rows < first + len(scores))] - first
+        looked_at = np.zeros_like(scores)
+        looked_at[places] = scores[places]
+        scores = looked_at
     places = np.flatnonzero(scores > 0)
     if len(places) > limit:
         least = np.partition(scores[places], len(places) - limit)[len(places) - limit]

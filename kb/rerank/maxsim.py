@@ -12,7 +12,6 @@ Khattab and Zaharia, ColBERT, 2020, arXiv:2004.12832.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,6 +20,7 @@ from pydantic import Field
 from kb.abilities import KeepsTokenStates, TokenStates
 from kb.errors import ConfigError
 from kb.records import Hit, Reranked
+from kb.rerank._order import best_first
 from kb.settings import ComponentOptions
 
 if TYPE_CHECKING:
@@ -74,11 +74,9 @@ class MaxSim:
             scores = interaction.astype(np.float64)
         else:
             scores = _in_deviations(retrieved) + self._weight * _in_deviations(interaction)
-        scored = [
-            replace(hit, score=round(float(score), _DIGITS), scored_by="maxsim")
-            for hit, score in zip(hits, scores, strict=True)
-        ]
-        return Reranked(tuple(sorted(scored, key=lambda hit: -hit.score)), scale="interval")
+        return Reranked(
+            best_first(hits, [round(float(score), _DIGITS) for score in scores], "maxsim"), scale="interval"
+        )
 
     def _states(self, texts: Sequence[str]) -> list[FloatArray]:
         """The token vectors of passages, each (tokens, width)."""
