@@ -23,12 +23,12 @@ from typing import Any
 import numpy as np
 
 from benchmarks.made_base import CLUSTERS, SHARES, Made, make, open_store
-from kb.background import SAMPLE_CHUNKS, Background
+from kb.base import Base
 from kb.components import Parts, build_component
 from kb.filters import Where
 from kb.ledger.ledger import Ledger
 from kb.ledger.schema import LEDGER_FILE
-from kb.narrowed import Base, Narrowed, Narrowing
+from kb.narrowed import Narrowed, Narrowing
 from kb.recall import Recall
 from kb.retrieval import Retriever
 from kb.settings import KeywordSection, RetrievalSection
@@ -45,13 +45,13 @@ def measure(folder: Path, made: Made, rounds: int) -> bool:
     ledger, store = Ledger(folder, read_only=True), open_store(folder)
     generation = ledger.current_generation()
     assert generation is not None, "it was made to the end"
-    background = Background(ledger.script_samples(generation.number, made.fingerprint, SAMPLE_CHUNKS))
+    base = Base(store, ledger, generation.number, made.fingerprint)
     # Of the first half of the topics: the last filter leaves the other one.
     questions = made.questions([place * 7 % (CLUSTERS // 2) for place in range(rounds)])
     filters = [f"one_in_{share}=true" for share in SHARES] + ["heading=Part 3", "path=half0", "path=half1"]
     fast = True
     for keyword in (True, False):
-        recall = Recall(made, store, ledger, generation.number, KeywordSection(enabled=keyword), background)
+        recall = Recall(made, base, KeywordSection(enabled=keyword))
         retriever = Retriever(recall, build_component("rerank", "none", {}, Parts()), RetrievalSection(), reranked=30)
         fast &= compare(retriever, questions, [Where.parse([one]) for one in filters])
     bare(folder, made, questions)
@@ -62,8 +62,7 @@ def measure(folder: Path, made: Made, rounds: int) -> bool:
 
 def compare(retriever: Retriever, questions: Sequence[str], filters: Sequence[Where]) -> bool:
     """Print what filters cost with or without search by words, and say whether all were fast enough."""
-    recall = retriever.recall
-    base = Base(recall.store, recall.ledger, recall.generation, recall.embedder.fingerprint)
+    base = retriever.recall.base
     ask(retriever, questions[0], None)
     opened, firsts = [], []
     for where in filters:
@@ -77,8 +76,8 @@ def compare(retriever: Retriever, questions: Sequence[str], filters: Sequence[Wh
         plain.append(ask(retriever, question, None))
         for times, narrowed in zip(filtered, opened, strict=True):
             times.append(ask(retriever, question, narrowed))
-    ours, total = median(plain) * 1000, recall.store.count()
-    by = "by words and vectors" if recall.keyword.enabled else "by vectors alone"
+    ours, total = median(plain) * 1000, base.store.count()
+    by = "by words and vectors" if retriever.recall.keyword.enabled else "by vectors alone"
     print(f"{total:,} chunks {by}; p50 without a filter {ours:.1f} ms")
     fast = True
     for narrowed, times, first in zip(opened, filtered, firsts, strict=True):

@@ -16,6 +16,7 @@ from kb.ledger.documents import SourceRow
 from kb.ledger.hashes import HashedChunk, hashed
 from kb.ledger.ledger import Ledger
 from kb.records import Chunk, Document
+from kb.words import STOP_WORDS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -30,6 +31,9 @@ CHUNKS_EACH = 10
 """Chunks of a document, which lies in one cluster."""
 WORDS = 20_000
 WORDS_EACH = 60
+WORDS_ASKED = 6
+GRAMMAR = len(STOP_WORDS)
+"""So many of the commonest words make up half of a text, as they do in English."""
 BATCH_DOCUMENTS = 200
 _LETTERS = str.maketrans("0123456789", "abcdefghij")
 """Words with digits would be taken for identifiers."""
@@ -56,15 +60,19 @@ class Made:
         noise = self._dice.normal(size=(count, DIMENSION)) * NOISE / np.sqrt(DIMENSION)
         return self._unit(self._centres[cluster] + noise)
 
-    def text(self, count: int = WORDS_EACH) -> str:
-        """Words, the n-th most frequent one about 1/n as frequent as the first."""
-        ranks = np.exp(self._dice.random(count) * np.log(WORDS)).astype(int)
+    def text(self, count: int = WORDS_EACH, commonest: int = 1) -> str:
+        """Words, the n-th most frequent one about 1/n as frequent as the first; from the `commonest`-th on."""
+        ranks = np.exp(self._dice.uniform(np.log(commonest), np.log(WORDS), count)).astype(int)
         return " ".join(f"word{rank}".translate(_LETTERS) for rank in ranks)
+
+    def words_asked(self) -> str:
+        """The words of a question, less the commonest: in a language they are grammar, which isn't searched for."""
+        return self.text(WORDS_ASKED, commonest=GRAMMAR)
 
     def questions(self, clusters: Sequence[int]) -> list[str]:
         """One question in each of the clusters."""
         for cluster in clusters:
-            self._asked[self.text(6)] = self.vectors(cluster, 1)[0]
+            self._asked[self.words_asked()] = self.vectors(cluster, 1)[0]
         return list(self._asked)[-len(clusters) :]
 
     def embed_documents(self, texts: Sequence[str]) -> FloatArray:

@@ -13,8 +13,7 @@ For vectors that still hold their language it matters most: 78 % instead of 18 %
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -27,26 +26,31 @@ SAMPLE_CHUNKS = 2000
 _BORROWED = 10.0
 
 
-@dataclass(frozen=True, slots=True)
 class Background:
-    """A sample of a base's vectors by script, each of shape (n, dimension)."""
+    """What the chunks of each script of a base have in common, as a sample of their vectors tells."""
 
-    samples: Mapping[str, FloatArray]
+    def __init__(self, samples: Mapping[str, FloatArray]) -> None:
+        """Take a sample of a base's vectors by script, each of shape (n, dimension)."""
+        import numpy as np
+
+        vectors = {script: rows.astype(np.float64) for script, rows in samples.items() if len(rows)}
+        self._scripts = list(vectors)
+        self._means = {script: rows.mean(axis=0) for script, rows in vectors.items()}
+        if not vectors:
+            return
+        whole = np.concatenate(list(vectors.values())).mean(axis=0)
+        # The mean of similarities is the similarity to the mean, so that a question need not be compared with each.
+        self._levels = np.stack(
+            [(rows.sum(axis=0) + _BORROWED * whole) / (len(rows) + _BORROWED) for rows in vectors.values()]
+        )
 
     def levels(self, question: FloatArray) -> dict[str, float]:
         """The mean similarity of a question to the chunks of each script; nothing for an empty base."""
-        import numpy as np
-
-        similarities = {script: vectors @ question for script, vectors in self.samples.items() if len(vectors)}
-        if not similarities:
+        if not self._scripts:
             return {}
-        whole = np.concatenate(list(similarities.values())).mean()
-        return {
-            script: float((values.sum() + _BORROWED * whole) / (len(values) + _BORROWED))
-            for script, values in similarities.items()
-        }
+        return dict(zip(self._scripts, (self._levels @ question).tolist(), strict=True))
 
-    def directions(self, question: FloatArray, script: str) -> Sequence[FloatArray]:
+    def directions(self, question: FloatArray, script: str) -> list[FloatArray]:
         """Vectors that find the chunks nearest to a question in each script but its own.
 
         The question is moved from its script's mean to the other's; without this, the nearest chunks
@@ -54,11 +58,11 @@ class Background:
         """
         import numpy as np
 
-        means = {name: vectors.mean(axis=0) for name, vectors in self.samples.items() if len(vectors)}
-        if script not in means:
-            return ()
-        moved = [question - means[script] + mean for name, mean in means.items() if name != script]
-        return tuple((vector / np.linalg.norm(vector)).astype(np.float32) for vector in moved)
+        if script not in self._means:
+            return []
+        own = self._means[script]
+        moved = [question - own + mean for name, mean in self._means.items() if name != script]
+        return [(vector / np.linalg.norm(vector)).astype(np.float32) for vector in moved]
 
 
 def taken_off(levels: Mapping[str, float], script: str) -> float:

@@ -183,4 +183,4 @@ def _fused(found: Sequence[Recalled], k: float) -> Recalled:
                 steps=(*steps, *others, last),
             )
         )
-    return Recalled(hits, original.word_weights)
+    return Recalled(hits, original.words)

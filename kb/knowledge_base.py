@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import count
 from pathlib import Path
 from threading import RLock
 from types import TracebackType
@@ -13,13 +14,12 @@ from typing import TYPE_CHECKING, Any, Self
 
 from kb.abilities import LoadsAhead
 from kb.answering import Answerer
-from kb.background import SAMPLE_CHUNKS, Background
-from kb.components import Store
+from kb.base import Base
 from kb.errors import ConfigError, IndexMismatchError, KbError, NothingIngestedError
 from kb.filters import Filter, Where
 from kb.ledger.ledger import Ledger, file_identity, nothing_ingested
 from kb.ledger.schema import LEDGER_FILE
-from kb.narrowed import Base, Narrowing
+from kb.narrowed import Narrowing
 from kb.opening import CollectionStore
 from kb.records import Answer, AnswerReady, Hit, Reranked, SearchResult, StreamEvent
 from kb.settings import Origins, Settings, load_settings
@@ -31,8 +31,9 @@ if TYPE_CHECKING:
     from kb.maintenance.status import Status
     from kb.maintenance.upkeep import Upkeep
 
-_TRIES = 5
-"""A search is done again when an ingest changed what can be found meanwhile: it could miss some, or all."""
+_TRIES, _PATIENCE = 5, 2.0
+"""A search is done again when an ingest changed what can be found meanwhile, as it could miss some, or all: so many
+times at least, and for so many seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +42,7 @@ class _Opened:
 
     revision: int
     generation: Generation
-    store: Store
-    background: Background
+    base: Base
     narrowing: Narrowing
 
 
@@ -101,7 +101,7 @@ class KnowledgeBase(Wiring):
         """Release files; the object can be used again, which opens them anew."""
         with self._guard:
             if self._opened is not None:
-                self._opened.store.close()
+                self._opened.base.close()
                 self._opened = None
             if self._ledger is not None:
                 self._ledger.close()
@@ -186,17 +186,19 @@ class KnowledgeBase(Wiring):
             raise ConfigError(f"cutoff = {cutoff}; allowed: a similarity from -1 to 1")
         narrow = Where.of(where)
         with self._guard:
-            for again in reversed(range(_TRIES)):
+            until = time.monotonic() + _PATIENCE
+            for tried in count(1):
+                again = tried < _TRIES or time.monotonic() < until
                 ledger, opened = self._current()
                 try:
                     narrowed = None if narrow is None else opened.narrowing.to(narrow)
-                    retriever = self._retriever(ledger, opened.generation.number, opened.store, opened.background)
+                    retriever = self._retriever(opened.base)
                     found = retriever.search_many(questions, top_k, cutoff, narrowed)
                 except KbError:
                     if not again or ledger.revision() == opened.revision:
                         raise
                     continue
-                if ledger.revision() == opened.revision:
+                if not again or ledger.revision() == opened.revision:
                     break
             return found if narrowed is None else tuple(map(narrowed.told, found))
 
@@ -293,7 +295,7 @@ class KnowledgeBase(Wiring):
             if self._opened is not None and self._opened.revision == revision:
                 return ledger, self._opened
             if self._opened is not None:
-                self._opened.store.close()
+                self._opened.base.close()
                 self._opened = None
             generation = ledger.current_generation()
             if generation is None:
@@ -309,9 +311,9 @@ class KnowledgeBase(Wiring):
                 if ledger.revision() == revision:
                     raise
                 return self._current()  # a rebuild has just put another generation in its place
-            samples = ledger.script_samples(generation.number, generation.fingerprint, SAMPLE_CHUNKS)
-            narrowing = Narrowing(Base(store, ledger, generation.number, generation.fingerprint))
-            self._opened = _Opened(revision, generation, store, Background(samples), narrowing)
+            exact = self.settings.retrieval.exact_up_to
+            base = Base(store, ledger, generation.number, generation.fingerprint, exact)
+            self._opened = _Opened(revision, generation, base, Narrowing(base))
             return ledger, self._opened
 
     def _nothing_ingested(self) -> NothingIngestedError:

@@ -11,24 +11,20 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
+from kb.base import Ranking, as_one, nearest
 from kb.filters import Where
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from kb.components import FloatArray, Store
-    from kb.ledger.ledger import Ledger
+    from kb.base import Base, Part
+    from kb.components import FloatArray
     from kb.records import SearchResult
-
-    Part: TypeAlias = tuple[list[str], FloatArray]
-
-Ranking: TypeAlias = list[tuple[str, float]]
-"""(chunk id, similarity), falling, equal ones by id."""
 
 _FEW = 10_000
 """So many are compared at once. A vector takes some 20 µs to be read, and is read for the first question only."""
@@ -42,21 +38,6 @@ _NUMBERS_KEPT = 24 * 1024 * 1024
 """Vectors are kept for the next question when they are not more: 96 MB, 65,536 of 384 dimensions."""
 _FILTERS_KEPT = 2
 """A conversation keeps to one filter, and who compares has two."""
-_DIGITS = 6
-"""As the stores round."""
-_EQUAL = 2e-6
-"""More than two similarities can differ by that are equal when they are rounded."""
-
-
-@dataclass(frozen=True, slots=True)
-class Base:
-    """One generation, opened for questions."""
-
-    store: Store
-    ledger: Ledger
-    generation: int
-    fingerprint: str
-    """The embedder's."""
 
 
 class Narrowed:
@@ -79,7 +60,7 @@ class Narrowed:
         found: dict[int, Ranking] = {} if compared else self._fetched(vectors, limit)
         left = [row for row in range(len(vectors)) if row not in found]
         if left:
-            found.update(zip(left, self._compared(vectors[left], limit), strict=True))
+            found.update(zip(left, nearest(vectors[left], self._parts(vectors.shape[1]), limit), strict=True))
         return [found[row] for row in range(len(vectors))]
 
     @cached_property
@@ -120,19 +101,6 @@ class Narrowed:
             asked *= _MORE
         return found
 
-    def _compared(self, vectors: FloatArray, limit: int) -> list[Ranking]:
-        import numpy as np
-
-        best: list[Ranking] = [[] for _ in vectors]
-        for ids, matrix in self._parts(vectors.shape[1]):
-            for ranking, row in zip(best, vectors @ matrix.T, strict=True):
-                # Only what may be among the nearest is rounded; those that are equal then are ordered by id.
-                least = np.partition(row, len(row) - limit)[len(row) - limit] - _EQUAL if limit < len(row) else -np.inf
-                places = np.flatnonzero(row >= least)
-                rounded = np.clip(np.round(row[places].astype(np.float64), _DIGITS), -1.0, 1.0)
-                ranking += [(ids[place], float(value)) for place, value in zip(places, rounded, strict=True)]
-        return [sorted(ranking, key=lambda pair: (-pair[1], pair[0]))[:limit] for ranking in best]
-
     def _parts(self, dimension: int) -> Iterable[Part]:
         """All vectors; they are kept when they are not too many."""
         if self._kept is not None:
@@ -141,14 +109,7 @@ class Narrowed:
         parts = base.ledger.vectors_of(base.generation, base.fingerprint, self.chunk_ids)
         if not self._can_be_kept(dimension):
             return parts
-        import numpy as np
-
-        ids: list[str] = []
-        matrix = np.empty((len(self.chunk_ids), dimension), dtype=np.float32)
-        for some, vectors in parts:
-            matrix[len(ids) : len(ids) + len(some)] = vectors
-            ids += some
-        self._kept = ids, matrix[: len(ids)]
+        self._kept = as_one(parts)
         return [self._kept]
 
 

@@ -4,30 +4,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-from kb.background import Background, taken_off
+from kb.background import taken_off
+from kb.base import similarities
 from kb.fusion import reciprocal_rank, weighted_sum
 from kb.ledger.words import WordsFound
 from kb.records import Hit, Scorer, Step
 from kb.words import has_cjk, script
 
 if TYPE_CHECKING:
-    from kb.components import Embedder, FloatArray, Store
+    from kb.base import Base, Part, Ranking
+    from kb.components import Embedder, FloatArray
     from kb.ledger.hashes import HashedChunk
-    from kb.ledger.ledger import Ledger
     from kb.narrowed import Narrowed
     from kb.settings import KeywordSection
 
-Ranking: TypeAlias = list[tuple[str, float]]
-"""(chunk id, score), falling."""
-
-# The store may still hold chunks that an ingest has just replaced; so many more are fetched.
-_SPARE = 10
-# By how much more is asked for when that was not enough: a large document was replaced, or an ingest was killed.
+# By how much more is asked for when some of what the store finds is not live.
 _MORE = 4
-# So many are fetched of each script that is not the question's own.
+# So many are taken of each script that is not the question's own.
 _OF_EACH_SCRIPT = 20
 # As the stores round: a float32 product is off by about 1e-7.
 _DIGITS = 6
@@ -39,8 +35,19 @@ class Recalled:
 
     hits: list[Hit]
     """Best first, each with the steps that brought it here."""
-    word_weights: Mapping[str, float]
-    """How much each word of the question says; none without keyword search."""
+    words: WordsFound
+    """What the words of the question find; nothing without keyword search."""
+
+
+@dataclass(frozen=True, slots=True)
+class _ByWords:
+    """What the words of a question find, before its vector is known."""
+
+    words: WordsFound
+    live: dict[str, HashedChunk]
+    """Those of the found chunks that are live."""
+    vectors: Part
+    """Their vectors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +55,8 @@ class Recall:
     """Finds candidates in one generation of a collection."""
 
     embedder: Embedder
-    store: Store
-    ledger: Ledger
-    generation: int
+    base: Base
     keyword: KeywordSection
-    background: Background
 
     def many(self, questions: Sequence[str], wanted: int, narrowed: Narrowed | None = None) -> list[Recalled]:
         """Recall for several questions at once, in their order.
@@ -62,93 +66,90 @@ class Recall:
             wanted: So many of the nearest by vector.
             narrowed: The chunks that are looked at; None looks at all.
         """
+        # What the words find needs no vector: it is looked up while the embedder is at work.
+        by_words = self.base.beside.submit(lambda: [self._by_words(question, narrowed) for question in questions])
         vectors = self.embedder.embed_queries(questions)
-        nearest = (narrowed or self.store).search(vectors, wanted + _SPARE)
+        directions = [
+            [vector, *self.base.background.directions(vector, script(question))]
+            for question, vector in zip(questions, vectors, strict=True)
+        ]
+        # One search for all, as each takes some time of its own.
+        rankings = iter((narrowed or self.base).search(_stacked(directions), wanted))
         return [
-            self._one(question, vector, near, wanted, narrowed)
-            for question, vector, near in zip(questions, vectors, nearest, strict=True)
+            self._one(question, vector, [next(rankings) for _ in own], found, wanted, narrowed)
+            for question, vector, own, found in zip(questions, vectors, directions, by_words.result(), strict=True)
         ]
 
+    def with_coverage(self, hits: Sequence[Hit], words: WordsFound) -> tuple[Hit, ...]:
+        """Hits with the share of the weight of the question's words that each holds."""
+        held = self.base.ledger.held_shares(self.base.generation, words, [hit.chunk.id for hit in hits])
+        return tuple(
+            replace(hit, coverage=round(held[hit.chunk.id], 3)) if hit.chunk.id in held else hit for hit in hits
+        )
+
+    def _by_words(self, question: str, narrowed: Narrowed | None) -> _ByWords:
+        if not self.keyword.enabled:
+            return _ByWords(WordsFound(), {}, self.base.vectors({}))
+        rows = None if narrowed is None else narrowed.word_rows
+        words = self.base.ledger.find_words(self.base.generation, question, self.keyword.candidates, rows)
+        live = self.base.live_chunks(chunk_id for chunk_id, _ in words.ranking)
+        return _ByWords(words, live, self.base.vectors(live))
+
     def _one(
-        self, question: str, vector: FloatArray, nearest: Ranking, wanted: int, narrowed: Narrowed | None
+        self,
+        question: str,
+        vector: FloatArray,
+        nearest: Sequence[Ranking],
+        by_words: _ByWords,
+        wanted: int,
+        narrowed: Narrowed | None,
     ) -> Recalled:
-        """One question, with its nearest chunks already found."""
-        words = WordsFound()
-        if self.keyword.enabled:
-            rows = None if narrowed is None else narrowed.word_rows
-            words = self.ledger.find_words(self.generation, question, self.keyword.candidates, rows)
+        """One question, with its nearest chunks already found: of all, and of each script but its own."""
+        words = by_words.words
         shares = words.shares
-        searched = narrowed or self.store
-        foreign = self._in_other_scripts(question, vector, searched)
-        live, dense = self._live(vector, nearest, [*shares, *foreign], wanted, searched)
-        similarity = self._similarities(vector, dense, [*shares, *foreign], live)
+        # Of few chunks all are near every script.
+        foreign = list(dict.fromkeys(i for ranking in nearest[1:] for i, _ in ranking[:_OF_EACH_SCRIPT]))
+        live, dense = self._live(vector, nearest[0], foreign, wanted, narrowed or self.base)
+        found = {i: live[i] for i in foreign if i in live}
+        similarity = similarities(vector, self.base.vectors(found)) if found else {}
+        similarity |= similarities(vector, by_words.vectors) | dict(dense)
+        live |= by_words.live
         steps = _Steps(dense=dense, keyword=list(shares.items()), script=[(i, similarity.get(i, 0)) for i in foreign])
         weight = weight_of_words(self.keyword, question, words.largest_share)
         ranking = self._fused(self._compared(vector, similarity, live), shares, weight)
         scorer: Scorer = "fused" if self.keyword.enabled else "dense"
-        return Recalled(
-            [
-                Hit(
-                    live[chunk_id].chunk,
-                    live[chunk_id].source,
-                    round(score, _DIGITS),
-                    scorer,
-                    similarity[chunk_id],
-                    steps=steps.of(chunk_id, (Step(scorer, rank, round(score, _DIGITS)),)),
-                )
-                for rank, (chunk_id, score) in enumerate(ranking, start=1)
-            ],
-            words.weights,
-        )
-
-    def _in_other_scripts(self, question: str, vector: FloatArray, searched: Narrowed | Store) -> list[str]:
-        """Chunk ids nearest to the question in each script of the base but its own."""
-        directions = self.background.directions(vector, script(question))
-        if not directions:
-            return []
-        import numpy as np
-
-        found = searched.search(np.stack(directions), _OF_EACH_SCRIPT)
-        # Of few chunks all are near every script.
-        return list(dict.fromkeys(i for ranking in found for i, _ in ranking))
+        hits = []
+        for rank, (chunk_id, score) in enumerate(ranking, start=1):
+            one, last = live[chunk_id], Step(scorer, rank, round(score, _DIGITS))
+            said = steps.of(chunk_id, last)
+            hits.append(Hit(one.chunk, one.source, last.score, scorer, similarity[chunk_id], steps=said))
+        return Recalled(hits, words)
 
     def _live(
-        self, vector: FloatArray, nearest: Ranking, others: Sequence[str], wanted: int, searched: Narrowed | Store
+        self, vector: FloatArray, nearest: Ranking, others: Sequence[str], wanted: int, searched: Narrowed | Base
     ) -> tuple[dict[str, HashedChunk], Ranking]:
-        """What the ledger lists of all that was found, as it was at one moment, and the `wanted` nearest of it.
+        """What the ledger lists of all that was found, and the `wanted` nearest of it.
 
-        Stale rows in the store may push live ones out of the list; then more are fetched.
+        The store may still hold chunks that an ingest has just replaced, or one that was killed; then more are fetched.
         """
-        limit = wanted + _SPARE
+        limit = wanted
         while True:
-            found = [*(chunk_id for chunk_id, _ in nearest), *others]
-            live = self.ledger.live_chunks(self.generation, found)
+            live = self.base.live_chunks([*(chunk_id for chunk_id, _ in nearest), *others])
             dense = [(chunk_id, score) for chunk_id, score in nearest if chunk_id in live]
             if len(dense) >= wanted or len(nearest) < limit:
                 return live, dense[:wanted]
             limit *= _MORE
             (nearest,) = searched.search(vector[None], limit)
 
-    def _similarities(
-        self, vector: FloatArray, dense: Ranking, others: Sequence[str], live: Mapping[str, HashedChunk]
-    ) -> dict[str, float]:
-        """The cosine of every candidate; of those that were found otherwise, by the vector in the ledger."""
-        similarity = dict(dense)
-        hashes = {i: live[i].text_hash for i in others if i in live and i not in similarity}
-        known = self.ledger.known_vectors(self.embedder.fingerprint, list(hashes.values()))
-        for chunk_id, text in hashes.items():
-            similarity[chunk_id] = round(max(-1.0, min(1.0, float(known[text] @ vector))), _DIGITS)
-        return similarity
-
     def _compared(
         self, vector: FloatArray, similarity: Mapping[str, float], live: Mapping[str, HashedChunk]
     ) -> dict[str, float]:
         """Similarities that can be compared over scripts: less what the question has in common with each."""
-        levels = self.background.levels(vector)
+        levels = self.base.background.levels(vector)
         if len(levels) < 2:
             return dict(similarity)
-        scripts = {chunk_id: script(live[chunk_id].chunk.text) for chunk_id in similarity}
-        return {i: value - taken_off(levels, scripts[i]) for i, value in similarity.items()}
+        less = {name: taken_off(levels, name) for name in {one.script for one in live.values()}}
+        return {i: value - less[live[i].script] for i, value in similarity.items()}
 
     def _fused(self, compared: Mapping[str, float], shares: Mapping[str, float], weight: float) -> Ranking:
         """All candidates in one order.
@@ -167,6 +168,12 @@ class Recall:
         return weighted_sum(compared, shares, weight)
 
 
+def _stacked(directions: Sequence[Sequence[FloatArray]]) -> FloatArray:
+    import numpy as np
+
+    return np.stack([vector for own in directions for vector in own])
+
+
 class _Steps:
     """What each ranking says of a candidate."""
 
@@ -176,10 +183,10 @@ class _Steps:
             for rank, (chunk_id, score) in enumerate(ranking, start=1):
                 self._of.setdefault(chunk_id, []).append(Step(stage, rank, round(score, _DIGITS)))
 
-    def of(self, chunk_id: str, more: tuple[Step, ...]) -> tuple[Step, ...]:
+    def of(self, chunk_id: str, last: Step) -> tuple[Step, ...]:
         """The steps of one candidate, with the last; what has one ranking alone needs no step for its order."""
-        found = tuple(self._of.get(chunk_id, ()))
-        return found if more[0].stage == "dense" and found else (*found, *more)
+        found = self._of.get(chunk_id, ())
+        return tuple(found) if last.stage == "dense" and found else (*found, last)
 
 
 def weight_of_words(keyword: KeywordSection, question: str, largest: float) -> float:

@@ -6,7 +6,7 @@ excludes → one hit a document → top_k
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -14,7 +14,7 @@ from kb.expansion import Expanded, Expander, fuse_wordings
 from kb.negation import Negation
 from kb.records import Dropped, Hit, Reranked, SearchResult, Step
 from kb.thresholds import cut, relative
-from kb.words import identifiers, terms
+from kb.words import identifiers
 
 if TYPE_CHECKING:
     from kb.components import Reranker
@@ -85,7 +85,7 @@ class Retriever:
         dropped += [Dropped(hit, f"rank {rank}, and top_k is {top_k}") for rank, hit in beyond]
         return SearchResult(
             question,
-            tuple(_with_coverage(hit, recalled.word_weights) for hit in kept[:top_k]),
+            self.recall.with_coverage(kept[:top_k], recalled.words),
             tuple(dropped),
             cutoff,
             best_score=max((hit.similarity for hit in candidates), default=None),
@@ -124,12 +124,3 @@ def _best_of_each_document(hits: Sequence[Hit]) -> tuple[list[Hit], list[Dropped
         if first is not hit:
             dropped.append(Dropped(hit, "a better chunk of the same document stands for it"))
     return list(best.values()), dropped
-
-
-def _with_coverage(hit: Hit, weights: Mapping[str, float]) -> Hit:
-    """The hit with the share of the question's word weight that it holds."""
-    total = sum(weights.values())
-    if not total:
-        return hit
-    held = weights.keys() & set(terms(hit.chunk.embedded_text))
-    return replace(hit, coverage=round(sum(weights[term] for term in held) / total, 3))

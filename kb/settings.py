@@ -131,6 +131,7 @@ class RetrievalSection(Table):
 
     top_k: int = Field(5, ge=1, le=1000)
     candidates: int = Field(50, ge=1, le=1000)
+    exact_up_to: int = Field(2000, ge=0, le=100_000)
     cutoff: float | Literal["auto"] = "auto"
     keep_identifiers: bool = True
     relative_threshold: float = Field(0.0, ge=0, le=1)

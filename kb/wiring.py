@@ -6,11 +6,10 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
-from kb.background import Background
-from kb.components import AnswerGenerator, Chat, Chunker, Embedder, Parts, Reranker, Store, build_component
+from kb.base import Base
+from kb.components import AnswerGenerator, Chat, Chunker, Embedder, Parts, Reranker, build_component
 from kb.expansion import Expander
 from kb.ingest.remembering import RememberingEmbedder
-from kb.ledger.ledger import Ledger
 from kb.negation import Negation
 from kb.recall import Recall
 from kb.retrieval import Retriever
@@ -89,11 +88,10 @@ class Wiring:
 
         return OpenAIChat(purpose, self._origins.secret)
 
-    def _retriever(self, ledger: Ledger, generation: int, store: Store, background: Background) -> Retriever:
+    def _retriever(self, base: Base) -> Retriever:
         """Searches one generation of a collection."""
-        recall = Recall(self.embedder, store, ledger, generation, self.settings.keyword, background)
         return Retriever(
-            recall,
+            Recall(self.embedder, base, self.settings.keyword),
             self._reranker,
             self.settings.retrieval,
             reranked=self.settings.rerank.candidates,

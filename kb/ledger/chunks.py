@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from kb.ledger.connection import LedgerConnection, pages
@@ -35,7 +36,7 @@ class Chunks(LedgerConnection):
         with self.snapshot():
             rows = self._rows_of(
                 "SELECT c.chunk_id, c.document_id, c.span_start, c.span_end, c.page, c.heading_path, c.header, "
-                "s.path, c.text_hash, c.payload_hash, t.text FROM chunks c "
+                "s.path, c.text_hash, c.payload_hash, c.script, t.text FROM chunks c "
                 "JOIN sources s USING (generation, document_id) JOIN chunk_texts t USING (generation, chunk_id) "
                 "WHERE c.generation = ? AND c.chunk_id IN (?)",
                 (generation,),
@@ -48,6 +49,14 @@ class Chunks(LedgerConnection):
         with self.snapshot():
             rows = self._rows("SELECT chunk_id FROM chunks WHERE generation = ?", (generation,))
         return {row[0] for row in rows}
+
+    def few_ids(self, generation: int, most: int) -> list[str] | None:
+        """The ids of all live chunks, rising; None when there are more than `most`."""
+        with self.snapshot():
+            rows = self._rows(
+                "SELECT chunk_id FROM chunks WHERE generation = ? ORDER BY chunk_id LIMIT ?", (generation, most + 1)
+            )
+        return [row[0] for row in rows] if len(rows) <= most else None
 
     def has_chunks(self, generation: int) -> bool:
         """Whether any chunk is live."""
@@ -161,7 +170,7 @@ class Chunks(LedgerConnection):
 
 
 def _live_chunk(row: Sequence[Any]) -> HashedChunk:
-    chunk_id, document_id, start, end, page, heading_path, header, source, text_key, payload, text = row
+    chunk_id, document_id, start, end, page, heading_path, header, source, text_key, payload, script, text = row
     chunk = Chunk(
         id=chunk_id,
         document_id=document_id,
@@ -169,7 +178,13 @@ def _live_chunk(row: Sequence[Any]) -> HashedChunk:
         start=start,
         end=end,
         page=page,
-        heading_path=tuple(json.loads(heading_path)),
+        heading_path=_headings(heading_path),
         header=header,
     )
-    return HashedChunk(chunk, source, text_key, payload)
+    return HashedChunk(chunk, source, text_key, payload, script)
+
+
+@lru_cache(maxsize=4096)
+def _headings(path: str) -> tuple[str, ...]:
+    """A heading path as it is kept; the chunks under a heading share it."""
+    return tuple(json.loads(path))

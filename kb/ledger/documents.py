@@ -12,7 +12,6 @@ from kb.ledger.hashes import DIRTY, HashedChunk
 from kb.ledger.schema import pack, unpack
 from kb.ledger.words import Words
 from kb.records import Chunk, Document, Heading, Page
-from kb.words import script
 
 _READ_AHEAD = 500
 """Sources that are read at once when all are walked through."""
@@ -275,7 +274,7 @@ def _chunk_row(position: int, hashed_chunk: HashedChunk) -> tuple[Any, ...]:
         chunk.page,
         json.dumps(chunk.heading_path, ensure_ascii=False),
         chunk.header,
-        script(chunk.text),
+        hashed_chunk.script,
         hashed_chunk.text_hash,
         hashed_chunk.payload_hash,
     )

@@ -7,6 +7,7 @@ import json
 from dataclasses import dataclass
 
 from kb.records import Chunk
+from kb.words import script
 
 DIRTY = ""
 """The payload hash of a store row while nobody can know what the store holds for it: from before its
@@ -28,12 +29,14 @@ class HashedChunk:
     """The key of its vector."""
     payload_hash: str
     """What its store row will say once it is in the store."""
+    script: str
+    """That it is written in, as `kb.words` tells it."""
 
 
 def hashed(chunk: Chunk, source: str) -> HashedChunk:
     """A chunk of the document at the path `source` with its hashes."""
     key = text_hash(chunk.embedded_text)
-    return HashedChunk(chunk, source, key, _payload_hash(chunk, source, key))
+    return HashedChunk(chunk, source, key, _payload_hash(chunk, source, key), script(chunk.text))
 
 
 def _payload_hash(chunk: Chunk, source: str, text: str) -> str:

@@ -34,6 +34,45 @@ _MOST_SEGMENTS = 12
 _GONE_SHARE, _GONE_CHUNKS = 0.1, 1_000
 
 
+class PostingList:
+    """The chunks that hold a word, those among them that are gone as well."""
+
+    def __init__(self, packed: bytes) -> None:
+        """Read postings as they are kept, rows rising."""
+        import numpy as np
+
+        self._postings: Postings = np.frombuffer(packed, _POSTING)
+        self.rows: NDArray[np.uint32] = np.ascontiguousarray(self._postings["row"])
+        """Of the chunks in the index, rising."""
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def counts(self) -> NDArray[np.uint8]:
+        """How often each holds the word, at most 255."""
+        counts: NDArray[np.uint8] = self._postings["count"]
+        return counts
+
+    @property
+    def lengths(self) -> NDArray[np.uint16]:
+        """How many words each has."""
+        lengths: NDArray[np.uint16] = self._postings["length"]
+        return lengths
+
+    def places_of(self, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """Where in the list each of `rows` would be, and whether it is there."""
+        import numpy as np
+
+        # Of the same type: otherwise the whole list would be copied to that of `rows`.
+        places = np.minimum(np.searchsorted(self.rows, rows.astype(np.uint32)), len(self) - 1)
+        return places, self.rows[places] == rows
+
+    def how_many_of(self, rows: NDArray[np.int64]) -> int:
+        """How many of `rows` are there."""
+        return int(self.places_of(rows)[1].sum())
+
+
 class PostingLists(LedgerConnection):
     """The part of the ledger that keeps the index. All methods run inside a transaction or snapshot of the caller."""
 
@@ -73,22 +112,20 @@ class PostingLists(LedgerConnection):
         )
         return chunks - gone, length - gone_length
 
-    def _postings(self, generation: int, words: Sequence[str]) -> dict[str, Postings]:
-        """The live chunks that hold each of the words, in the order of `words`; a word without any is left out."""
-        import numpy as np
-
+    def _postings(self, generation: int, words: Sequence[str]) -> dict[str, PostingList]:
+        """Who holds each of the words, in the order of `words`; a word that nobody holds is left out."""
         segments = ",".join(str(segment) for segment, *_ in self._segments(generation))
+        # A later segment has higher rows.
+        statement = f"SELECT term, chunks FROM postings WHERE segment IN ({segments}) AND term IN (?) ORDER BY segment"
         found: dict[str, list[bytes]] = {}
-        for term, part in self._rows_of(
-            f"SELECT term, chunks FROM postings WHERE segment IN ({segments}) AND term IN (?)", (), words
-        ):
+        for term, part in self._rows_of(statement, (), words):
             found.setdefault(term, []).append(part)
-        gone = _array(row for (row,) in self._rows("SELECT id FROM word_gone WHERE generation = ?", (generation,)))
-        lists = {}
-        for word in words:
-            if word in found:
-                lists[word] = _without(np.frombuffer(b"".join(found[word]), _POSTING), gone)
-        return {word: postings for word, postings in lists.items() if len(postings)}
+        return {word: PostingList(b"".join(found[word])) for word in words if word in found}
+
+    def _gone(self, generation: int) -> NDArray[np.int64]:
+        """The rows of chunks that are gone and still stand in lists, rising."""
+        rows = self._rows("SELECT id FROM word_gone WHERE generation = ? ORDER BY id", (generation,))
+        return _array(row for (row,) in rows)
 
     def _segments(self, generation: int) -> list[tuple[int, int, int, int]]:
         """Id, first row, chunks and length of each segment, the oldest first."""
@@ -184,10 +221,6 @@ def _array(numbers: Iterable[int]) -> NDArray[np.int64]:
     import numpy as np
 
     return np.fromiter(numbers, np.int64)
-
-
-def _without(postings: Postings, gone: NDArray[np.int64]) -> Postings:
-    return postings[_live(postings, gone)] if len(gone) else postings
 
 
 def _live(postings: Postings, gone: NDArray[np.int64]) -> NDArray[np.bool_]:

@@ -26,6 +26,9 @@ _CACHE_KILOBYTES = 32_768
 _CHECKPOINT_PAGES = 16_384
 """Of 4 kB: the log grows to some 64 MB while much is written, which takes an eighth less time than 32 MB."""
 
+_MAPPED_BYTES = 1 << 40
+"""Of the file, for readers: all of it, as far as this SQLite allows."""
+
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
     (
         "CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
@@ -206,6 +209,8 @@ def _prepare(connection: sqlite3.Connection, file: Path, *, read_only: bool) -> 
                 f"the ledger {file} was written by an older version of kb (format {version}; this one reads "
                 f"{SCHEMA_VERSION}). Run an ingest once, which brings it up to date"
             )
+        # A question reads some hundred rows all over the file: 2 ms instead of 4 of 100,000 chunks.
+        connection.execute(f"PRAGMA mmap_size = {_MAPPED_BYTES}")
         return
     connection.execute("PRAGMA journal_mode = WAL")
     # FULL: the log is on the disk before a commit returns. With NORMAL a power cut may take back

@@ -1,19 +1,18 @@
 """Keyword search: chunks by their words, best first by BM25, in step with the ledger by its transactions.
 
-BM25: Robertson and Zaragoza 2009, doi:10.1561/1500000019; k1 = 0.6, b = 0.75. What a word is, in every
-script, is decided by `kb.words`; the index is that of `kb.ledger.postings`.
+What a word is, in every script, is decided by `kb.words`; the index is that of `kb.ledger.postings`.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import groupby, islice
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
-from kb.ledger.postings import PostingLists
+from kb.ledger.bm25 import highest, inverse_frequency, unreachable
+from kb.ledger.postings import PostingList, PostingLists
 from kb.ledger.schema import unpack
 from kb.records import Chunk, embedded_text
 from kb.words import content_terms, terms
@@ -22,25 +21,14 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from kb.ledger.postings import Postings
-
 # A question of many words is a pasted text: the rarer part of it would be enough, and this bounds the time.
 _MOST_TERMS = 64
-
-
-# A weight is never quite nothing: a word that stands in most chunks still counts among equals.
-_LEAST_WEIGHT = 1e-6
-_K1, _B = 0.6, 0.75
 _BATCH = 5_000
 """Chunks that are indexed at once when all are."""
 
 
 def _asked(question: str) -> list[str]:
     return list(dict.fromkeys(content_terms(question) or terms(question)))[:_MOST_TERMS]
-
-
-def _inverse_frequency(documents: int, total: int) -> float:
-    return max(_LEAST_WEIGHT, math.log((total - documents + 0.5) / (documents + 0.5)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +42,16 @@ class WordsFound:
     no chunk holds weighs most."""
     best: float = 0.0
     """The highest score of any live chunk, looked at or not."""
+    lists: dict[str, PostingList] = field(default_factory=dict, repr=False)
+    """Who holds each word, in rows of the index."""
+    rows: dict[str, int] = field(default_factory=dict, repr=False)
+    """The rows of those that were found, by chunk id."""
 
     @property
     def shares(self) -> dict[str, float]:
         """The scores as shares of what no chunk can reach: every word of the question, again and again."""
-        return {chunk_id: score / self._most for chunk_id, score in self.ranking}
+        most = self._most
+        return {chunk_id: score / most for chunk_id, score in self.ranking}
 
     @property
     def largest_share(self) -> float:
@@ -67,7 +60,7 @@ class WordsFound:
 
     @property
     def _most(self) -> float:
-        return (_K1 + 1) * sum(self.weights.values())
+        return unreachable(sum(self.weights.values()))
 
 
 class Words(PostingLists):
@@ -88,16 +81,42 @@ class Words(PostingLists):
         with self.snapshot():
             total, length = self._extent(generation)
             lists = self._postings(generation, asked)
-            weights = {term: _inverse_frequency(len(lists.get(term, ())), total) for term in asked}
-            if not lists or limit < 1:
-                return WordsFound([], weights)
-            scores, first = _scores(lists, weights, length / total)
-            best = _best(scores, first, limit, rows)
+            gone = self._gone(generation)
+            documents = {term: len(held) - held.how_many_of(gone) for term, held in lists.items()}
+            weights = {term: inverse_frequency(documents.get(term, 0), total) for term in asked}
+            scored = [(weights[term], held) for term, held in lists.items() if documents[term]]
+            if not scored or limit < 1:
+                return WordsFound([], weights, lists=lists)
+            best, highest_of_all = highest(scored, length / total, limit, gone, rows)
             marks = [str(row) for row in best]
             names = dict(self._rows_of("SELECT id, chunk_id FROM word_rows WHERE id IN (?)", (), marks))
         found = [(str(names[row]), score) for row, score in best.items()]
         ranking = sorted(found, key=lambda pair: (-pair[1], pair[0]))[:limit]
-        return WordsFound(ranking, weights, float(scores.max()))
+        return WordsFound(ranking, weights, highest_of_all, lists, {name: row for row, name in names.items()})
+
+    def held_shares(self, generation: int, found: WordsFound, chunk_ids: Sequence[str]) -> dict[str, float]:
+        """The share of the weight of a question's words that each of the chunks holds; a chunk that has gone has none.
+
+        Args:
+            generation: Where they are.
+            found: What the words found, in the same state of the ledger.
+            chunk_ids: Any chunks.
+        """
+        import numpy as np
+
+        total = sum(found.weights.values())
+        if not total:
+            return {}
+        row_of = {chunk_id: found.rows[chunk_id] for chunk_id in chunk_ids if chunk_id in found.rows}
+        if others := [chunk_id for chunk_id in chunk_ids if chunk_id not in row_of]:
+            statement = "SELECT chunk_id, id FROM word_rows WHERE generation = ? AND chunk_id IN (?)"
+            with self.snapshot():
+                row_of |= dict(self._rows_of(statement, (generation,), others))
+        rows = np.array(list(row_of.values()), dtype=np.int64)
+        held = np.zeros(len(rows))
+        for term, postings in found.lists.items():
+            held += found.weights[term] * postings.places_of(rows)[1]
+        return dict(zip(row_of, (held / total).tolist(), strict=True))
 
     def _index_words(self, generation: int, chunks: Sequence[Chunk]) -> None:
         """Add chunks; inside a transaction of the caller."""
@@ -127,35 +146,3 @@ class Words(PostingLists):
     def _unindex_words(self, generation: int, chunk_ids: Sequence[str]) -> None:
         """Take chunks out; inside a transaction of the caller."""
         self._remove_postings(generation, chunk_ids)
-
-
-def _scores(
-    lists: Mapping[str, Postings], weights: Mapping[str, float], average: float
-) -> tuple[NDArray[np.float64], int]:
-    """BM25 of the rows from a first one on, shape (n,); 0 where none of the words is."""
-    import numpy as np
-
-    parts = []
-    for term, postings in lists.items():
-        count = postings["count"].astype(np.float64)
-        norm = 1 - _B + _B / average * postings["length"]
-        parts.append(weights[term] * (_K1 + 1) * count / (count + _K1 * norm))
-    rows = np.concatenate([postings["row"] for postings in lists.values()])
-    first = int(rows.min())
-    return np.bincount(rows - first, weights=np.concatenate(parts)).astype(np.float64, copy=False), first
-
-
-def _best(scores: NDArray[np.float64], first: int, limit: int, rows: NDArray[np.int64] | None) -> dict[int, float]:
-    """The rows with the `limit` highest scores, and all that are as high as the last of them."""
-    import numpy as np
-
-    if rows is not None:
-        places = rows[(rows >= first) & (rows < first + len(scores))] - first
-        looked_at = np.zeros_like(scores)
-        looked_at[places] = scores[places]
-        scores = looked_at
-    places = np.flatnonzero(scores > 0)
-    if len(places) > limit:
-        least = np.partition(scores[places], len(places) - limit)[len(places) - limit]
-        places = places[scores[places] >= least]
-    return {first + int(place): float(scores[place]) for place in places}

@@ -27,7 +27,7 @@ def where_clause(conditions: Mapping[str, str | int]) -> dict[str, Any] | None:
 def ranked(ids: Sequence[str], distances: Sequence[float]) -> list[tuple[str, float]]:
     """Ids with similarities, falling, ties by id."""
     similarities = as_similarity(np.asarray(distances, dtype=np.float64))
-    pairs = zip(ids, map(float, similarities), strict=True)
+    pairs = zip(ids, similarities.tolist(), strict=True)
     return sorted(pairs, key=lambda pair: (-pair[1], pair[0]))
 
 

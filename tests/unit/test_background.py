@@ -43,7 +43,7 @@ def test_the_script_with_the_lowest_level_keeps_its_similarities() -> None:
 def test_an_empty_base_has_no_level_and_no_direction() -> None:
     background = Background({})
     assert background.levels(QUESTION) == {}
-    assert background.directions(QUESTION, "latin") == ()
+    assert background.directions(QUESTION, "latin") == []
 
 
 def test_directions_lead_to_each_other_script_and_are_of_unit_length() -> None:
@@ -51,4 +51,4 @@ def test_directions_lead_to_each_other_script_and_are_of_unit_length() -> None:
     (moved,) = background.directions(QUESTION, "latin")
     assert np.linalg.norm(moved) == pytest.approx(1)
     assert moved @ rows((0, 0, 1))[0] > QUESTION @ rows((0, 0, 1))[0]
-    assert background.directions(QUESTION, "greek") == ()
+    assert background.directions(QUESTION, "greek") == []

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from kb.expansion import Expanded, Expander, fuse_wordings, wordings_in
+from kb.ledger.words import WordsFound
 from kb.recall import Recalled
 from kb.records import Chunk, Hit, Step
 from kb.services.chat import OpenAIChat
@@ -71,7 +72,8 @@ def hit(name: str, similarity: float, rank: int) -> Hit:
 
 def recalled(**similarities: float) -> Recalled:
     ranked = sorted(similarities.items(), key=lambda pair: -pair[1])
-    return Recalled([hit(name, value, rank) for rank, (name, value) in enumerate(ranked, start=1)], {"w": len(ranked)})
+    hits = [hit(name, value, rank) for rank, (name, value) in enumerate(ranked, start=1)]
+    return Recalled(hits, WordsFound(weights={"w": len(ranked)}))
 
 
 def test_rankings_of_all_wordings_become_one_by_reciprocal_rank() -> None:
@@ -87,7 +89,7 @@ def test_rankings_of_all_wordings_become_one_by_reciprocal_rank() -> None:
     }, "the original counts twice"
     assert [one.chunk.id for one in fused.hits] == ["b", "a", "c"]
     assert [one.similarity for one in fused.hits] == [0.9, 0.8, 0.7], "the highest over the wordings"
-    assert fused.word_weights == {"w": 2}, "those of the original"
+    assert fused.words.weights == {"w": 2}, "those of the original"
     assert [[(step.stage, step.rank) for step in one.steps] for one in fused.hits] == [
         [("fused", 2), ("wording 2", 1), ("expanded", 1)],
         [("fused", 1), ("expanded", 2)],

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kb.background import SAMPLE_CHUNKS, Background
+from kb.background import Background
+from kb.base import Base
 from kb.components import Embedder, Parts, Store, StorePlace, StoreRow, build_component
 from kb.ledger.documents import SourceRow
 from kb.ledger.hashes import text_hash
@@ -29,7 +30,13 @@ ANIMALS = {
 QUESTIONS = ["Does the zebra eat grass?", "What does ERR_429 mean?", "退款要几天？", "quarterly revenue"]
 
 
-class Base:
+class Unsampled(Base):
+    """Takes nothing off that is common to a script."""
+
+    background = Background({})
+
+
+class Collection:
     """A ledger and a store in step, without an ingest."""
 
     def __init__(self, folder: Path) -> None:
@@ -63,20 +70,17 @@ class Base:
         fusion: str = "score",
         rerank: Any = None,
         sampled: bool = False,
+        exact_up_to: int = 0,
         **retrieval: Any,
     ) -> Retriever:
         """A retriever; with `sampled` it takes off what is common to each script."""
-        fingerprint = self.embedder.fingerprint
-        samples = self.ledger.script_samples(self.generation, fingerprint, SAMPLE_CHUNKS) if sampled else {}
+        opened = Base if sampled else Unsampled
         recall = Recall(
             embedder=self.embedder,
-            store=self.store,
-            ledger=self.ledger,
-            generation=self.generation,
+            base=opened(self.store, self.ledger, self.generation, self.embedder.fingerprint, exact_up_to),
             keyword=KeywordSection.model_validate(
                 {"enabled": keyword, "fusion": fusion, "candidates": retrieval.get("candidates", 50)}
             ),
-            background=Background(samples),
         )
         return Retriever(
             recall,
@@ -102,8 +106,8 @@ class Reversing:
 
 
 @pytest.fixture
-def base(tmp_path: Path) -> Iterator[Base]:
-    base = Base(tmp_path)
+def base(tmp_path: Path) -> Iterator[Collection]:
+    base = Collection(tmp_path)
     for source, texts in ANIMALS.items():
         base.put(source, texts)
     yield base
@@ -125,7 +129,7 @@ def texts(hits: Sequence[Hit | Dropped]) -> list[str]:
 
 @pytest.mark.parametrize("keyword", [False, True])
 @pytest.mark.parametrize("question", QUESTIONS)
-def test_every_hit_carries_the_cosine_whoever_found_it(base: Base, question: str, keyword: bool) -> None:
+def test_every_hit_carries_the_cosine_whoever_found_it(base: Collection, question: str, keyword: bool) -> None:
     # One neighbour is asked for, and ten spare ones come along: the rest is found by words alone.
     for number in range(30):
         base.put(f"filler{number}.md", [f"{question} filler {number}"])
@@ -137,7 +141,7 @@ def test_every_hit_carries_the_cosine_whoever_found_it(base: Base, question: str
         assert keyword or hit.score == hit.similarity
 
 
-def test_a_chunk_that_only_its_words_found_is_there_with_its_cosine(base: Base) -> None:
+def test_a_chunk_that_only_its_words_found_is_there_with_its_cosine(base: Collection) -> None:
     for number in range(40):
         base.put(f"filler{number}.md", [f"grass grass grass in the savanna {number}"])
     question = "grass of the savanna, grass grass; and roar"
@@ -152,7 +156,7 @@ def test_a_chunk_that_only_its_words_found_is_there_with_its_cosine(base: Base) 
 
 
 @pytest.mark.parametrize("fusion", ["score", "rank"])
-def test_scores_fall_and_the_fused_score_counts_both_rankings(base: Base, fusion: str) -> None:
+def test_scores_fall_and_the_fused_score_counts_both_rankings(base: Collection, fusion: str) -> None:
     result = one(base.retriever(fusion=fusion), "zebra grass savanna", cutoff=-1.0)
     scores = [hit.score for hit in result.hits]
     assert scores == sorted(scores, reverse=True)
@@ -168,7 +172,7 @@ def test_scores_fall_and_the_fused_score_counts_both_rankings(base: Base, fusion
     ("question", "counts"),
     [("zebra grass", "weight"), ("密码重置", "weight_unspaced"), ("パスワード密码", "weight_unspaced")],
 )
-def test_words_count_by_the_weight_of_the_questions_script(base: Base, question: str, counts: str) -> None:
+def test_words_count_by_the_weight_of_the_questions_script(base: Collection, question: str, counts: str) -> None:
     found = []
     for weight in (0.0, 2.0):
         retriever = base.retriever()
@@ -188,7 +192,7 @@ def test_words_count_by_the_weight_of_the_questions_script(base: Base, question:
 @pytest.mark.parametrize("most", [2, 1000])
 @pytest.mark.parametrize("sampled", [False, True])
 def test_every_candidate_is_a_hit_or_dropped_for_one_reason(
-    base: Base, cutoff: float, top_k: int, most: int, sampled: bool
+    base: Collection, cutoff: float, top_k: int, most: int, sampled: bool
 ) -> None:
     def kept_for_its_code(hit: Hit) -> bool:
         return any(step.stage == "identifier" for step in hit.steps)
@@ -206,14 +210,14 @@ def test_every_candidate_is_a_hit_or_dropped_for_one_reason(
             assert below or "reranker" in found.reason or f"top_k is {top_k}" in found.reason
 
 
-def test_reasons_say_by_how_much(base: Base) -> None:
+def test_reasons_say_by_how_much(base: Collection) -> None:
     result = one(base.retriever(), QUESTIONS[0], top_k=1, cutoff=0.2)
     reasons = [found.reason for found in result.dropped]
     assert "rank 2, and top_k is 1" in reasons
     assert any(reason.endswith("is below the cutoff 0.200") for reason in reasons)
 
 
-def test_a_reranker_has_the_last_word_on_order_and_its_notes_are_passed_on(base: Base) -> None:
+def test_a_reranker_has_the_last_word_on_order_and_its_notes_are_passed_on(base: Collection) -> None:
     plain = one(base.retriever(), QUESTIONS[0], top_k=100, cutoff=0.0)
     turned = one(base.retriever(rerank=Reversing(2)), QUESTIONS[0], top_k=1, cutoff=0.0)
     assert texts(turned.hits) == texts(plain.hits)[::-1][:1]
@@ -221,26 +225,26 @@ def test_a_reranker_has_the_last_word_on_order_and_its_notes_are_passed_on(base:
     assert [found.reason for found in turned.dropped].count("rank 2, and top_k is 1") == 1
 
 
-def test_the_cutoff_keeps_what_is_exactly_on_it(base: Base) -> None:
+def test_the_cutoff_keeps_what_is_exactly_on_it(base: Collection) -> None:
     best = one(base.retriever(), QUESTIONS[0], cutoff=-1.0).best_score
     assert best is not None
     assert len(one(base.retriever(), QUESTIONS[0], cutoff=best).hits) == 1
     assert one(base.retriever(), QUESTIONS[0], cutoff=best + 1e-6).hits == ()
 
 
-def test_auto_is_the_embedders_own_cutoff_a_number_overrides_it_and_an_argument_both(base: Base) -> None:
+def test_auto_is_the_embedders_own_cutoff_a_number_overrides_it_and_an_argument_both(base: Collection) -> None:
     assert one(base.retriever(), "zebra").cutoff == base.embedder.cutoff
     assert one(base.retriever(cutoff=0.5), "zebra").cutoff == 0.5
     assert one(base.retriever(cutoff=0.5), "zebra", cutoff=0.0).cutoff == 0.0
 
 
-def test_top_k_is_the_settings_unless_given(base: Base) -> None:
+def test_top_k_is_the_settings_unless_given(base: Collection) -> None:
     assert len(one(base.retriever(top_k=2), "zebra", cutoff=-1.0).hits) == 2
     assert len(one(base.retriever(top_k=2), "zebra", cutoff=-1.0, top_k=4).hits) == 4
     assert len(one(base.retriever(candidates=1, keyword=False), "zebra", cutoff=-1.0, top_k=4).hits) == 4
 
 
-def test_the_best_score_is_the_best_similarity_of_all_candidates_cut_or_not(base: Base) -> None:
+def test_the_best_score_is_the_best_similarity_of_all_candidates_cut_or_not(base: Collection) -> None:
     for cutoff in (-1.0, 1.0):
         result = one(base.retriever(), QUESTIONS[1], cutoff=cutoff)
         assert result.best_score == pytest.approx(
@@ -248,7 +252,7 @@ def test_the_best_score_is_the_best_similarity_of_all_candidates_cut_or_not(base
         )
 
 
-def test_a_cutoff_that_empties_a_list_with_a_clear_best_says_what_would_help(base: Base) -> None:
+def test_a_cutoff_that_empties_a_list_with_a_clear_best_says_what_would_help(base: Collection) -> None:
     result = one(base.retriever(), "zebra stripes", cutoff=0.99)
     assert (result.hits, len(result.notes)) == ((), 1)
     assert result.best_score is not None
@@ -259,7 +263,7 @@ def test_a_cutoff_that_empties_a_list_with_a_clear_best_says_what_would_help(bas
 
 
 def test_no_help_is_offered_when_nothing_stands_out(tmp_path: Path) -> None:
-    base = Base(tmp_path)
+    base = Collection(tmp_path)
     base.put("a.md", ["zebra one", "zebra two", "zebra three"])
     result = one(base.retriever(), "zebra", cutoff=0.99)
     assert (result.hits, result.notes) == ((), ())
@@ -267,7 +271,7 @@ def test_no_help_is_offered_when_nothing_stands_out(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["ERR_429 means too many requests.", "Wait, then send the request again."])
 def test_a_chunk_with_the_questions_code_is_kept_whatever_its_similarity_unless_told_otherwise(
-    base: Base, text: str
+    base: Collection, text: str
 ) -> None:
     for kept in (True, False):
         result = one(base.retriever(keep_identifiers=kept), "How do I get rid of err_429?", cutoff=0.9)
@@ -277,7 +281,7 @@ def test_a_chunk_with_the_questions_code_is_kept_whatever_its_similarity_unless_
 
 
 @pytest.mark.parametrize("keyword", [False, True])
-def test_a_hit_says_what_each_stage_said_of_it(base: Base, keyword: bool) -> None:
+def test_a_hit_says_what_each_stage_said_of_it(base: Collection, keyword: bool) -> None:
     retriever = base.retriever(keyword=keyword, rerank=Reversing(1000))
     result = one(retriever, "zebra grass savanna", top_k=100, cutoff=-1.0)
     stages = ["dense", "keyword", "fused", "judge"] if keyword else ["dense", "judge"]
@@ -291,7 +295,7 @@ def test_a_hit_says_what_each_stage_said_of_it(base: Base, keyword: bool) -> Non
         assert sorted(ranks) == list(range(1, len(ranks) + 1))
 
 
-def test_only_so_many_are_reranked_and_the_rest_is_left_out(base: Base) -> None:
+def test_only_so_many_are_reranked_and_the_rest_is_left_out(base: Collection) -> None:
     retriever = replace(base.retriever(rerank=Reversing(1000)), reranked=3)
     plain = one(base.retriever(), QUESTIONS[0], top_k=100, cutoff=-1.0)
     result = one(retriever, QUESTIONS[0], top_k=100, cutoff=-1.0)
@@ -306,13 +310,13 @@ class Failing:
         return Reranked(tuple(hits), ("the reranker failed",))
 
 
-def test_a_reranker_that_fails_leaves_retrievals_order_with_all_that_follows(base: Base) -> None:
+def test_a_reranker_that_fails_leaves_retrievals_order_with_all_that_follows(base: Collection) -> None:
     plain = one(base.retriever(), QUESTIONS[0], top_k=100, cutoff=-1.0)
     result = one(replace(base.retriever(rerank=Failing()), reranked=3), QUESTIONS[0], top_k=100, cutoff=-1.0)
     assert (result.hits, result.notes) == (plain.hits, ("the reranker failed",))
 
 
-def test_grouped_by_document_the_best_chunk_stands_for_it(base: Base) -> None:
+def test_grouped_by_document_the_best_chunk_stands_for_it(base: Collection) -> None:
     plain = one(base.retriever(), QUESTIONS[0], top_k=100, cutoff=-1.0)
     grouped = one(base.retriever(group_by="document"), QUESTIONS[0], top_k=3, cutoff=-1.0)
     assert [hit.source for hit in grouped.hits] == list(dict.fromkeys(hit.source for hit in plain.hits))[:3]
@@ -325,7 +329,7 @@ def test_grouped_by_document_the_best_chunk_stands_for_it(base: Base) -> None:
 
 @pytest.mark.parametrize("keyword", [False, True])
 @pytest.mark.parametrize("sampled", [False, True])
-def test_a_chunk_that_is_not_live_is_never_shown(base: Base, keyword: bool, sampled: bool) -> None:
+def test_a_chunk_that_is_not_live_is_never_shown(base: Collection, keyword: bool, sampled: bool) -> None:
     base.put("zebra.md", ["The zebra has spots."], discard=False)
     assert base.store.count() == 11, "the three old ones are still in the store"
     result = one(base.retriever(keyword=keyword, sampled=sampled), "The zebra has stripes", cutoff=-1.0, top_k=100)
@@ -335,7 +339,7 @@ def test_a_chunk_that_is_not_live_is_never_shown(base: Base, keyword: bool, samp
     assert len(shown) == 8
 
 
-def test_stale_rows_however_many_hide_no_live_chunk(base: Base) -> None:
+def test_stale_rows_however_many_hide_no_live_chunk(base: Collection) -> None:
     base.put("zebra.md", [f"The zebra has stripes, number {number}." for number in range(200)])
     base.put("zebra.md", ["The zebra has spots."], discard=False)
     assert base.store.count() > 200
@@ -344,13 +348,13 @@ def test_stale_rows_however_many_hide_no_live_chunk(base: Base) -> None:
     assert result.hits[0].chunk.text == "The zebra has spots."
 
 
-def test_spare_neighbours_are_no_candidates(base: Base) -> None:
+def test_neighbours_are_as_many_as_the_candidates(base: Collection) -> None:
     result = one(base.retriever(keyword=False, candidates=3), "zebra", cutoff=-1.0, top_k=2)
     assert (len(result.hits), len(result.dropped)) == (2, 1)
 
 
 def test_an_empty_collection_finds_nothing(tmp_path: Path) -> None:
-    result = one(Base(tmp_path).retriever(), "zebra")
+    result = one(Collection(tmp_path).retriever(), "zebra")
     assert (result.hits, result.dropped, result.best_score, result.notes) == ((), (), None, ())
 
 
@@ -359,7 +363,7 @@ def test_an_empty_collection_finds_nothing(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("keyword", [False, True])
 @pytest.mark.parametrize("sampled", [False, True])
-def test_many_questions_at_once_find_what_each_alone_finds(base: Base, keyword: bool, sampled: bool) -> None:
+def test_many_questions_at_once_find_what_each_alone_finds(base: Collection, keyword: bool, sampled: bool) -> None:
     retriever = base.retriever(keyword=keyword, sampled=sampled)
     questions = [*QUESTIONS, "", QUESTIONS[0], "  \n", QUESTIONS[2]]
     together = retriever.search_many(questions)
@@ -368,14 +372,14 @@ def test_many_questions_at_once_find_what_each_alone_finds(base: Base, keyword: 
 
 
 @pytest.mark.parametrize("blank", ["", "   ", "\n\t", "\u3000"])
-def test_a_blank_question_finds_nothing_and_says_so(base: Base, blank: str) -> None:
+def test_a_blank_question_finds_nothing_and_says_so(base: Collection, blank: str) -> None:
     result = one(base.retriever(), blank)
     assert (result.question, result.hits, result.dropped, result.best_score) == (blank, (), (), None)
     assert result.notes == ("the question is empty",)
     assert base.retriever().search_many([]) == ()
 
 
-def test_a_question_is_embedded_once_and_blank_ones_never(base: Base) -> None:
+def test_a_question_is_embedded_once_and_blank_ones_never(base: Collection) -> None:
     asked: list[str] = []
 
     class Noting:
@@ -397,8 +401,27 @@ def test_a_question_is_embedded_once_and_blank_ones_never(base: Base) -> None:
     assert asked == ["zebra", "lion"]
 
 
-def test_similarity_stays_within_one_even_for_the_same_text(base: Base) -> None:
+def test_similarity_stays_within_one_even_for_the_same_text(base: Collection) -> None:
     text = ANIMALS["zebra.md"][0]
     best = one(base.retriever(), text, cutoff=-1.0).best_score
     assert best == 1.0
     assert np.isfinite(best)
+
+
+# A small collection is compared as a whole
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+@pytest.mark.parametrize("sampled", [False, True])
+def test_the_ledgers_vectors_find_what_the_store_finds(base: Collection, question: str, sampled: bool) -> None:
+    by_store = one(base.retriever(sampled=sampled, candidates=3), question)
+    assert one(base.retriever(sampled=sampled, candidates=3, exact_up_to=10), question) == by_store
+    assert one(base.retriever(sampled=sampled, candidates=3, exact_up_to=9), question) == by_store
+
+
+def test_only_a_collection_that_is_small_enough_leaves_the_store_alone(base: Collection) -> None:
+    expected = one(base.retriever(), "zebra")
+    base.store.delete([hit.chunk.id for hit in expected.hits])
+    assert one(base.retriever(exact_up_to=10, keyword=False), "zebra").hits, "the ledger has them"
+    assert one(base.retriever(exact_up_to=10), "zebra") == expected
+    assert one(base.retriever(exact_up_to=9), "zebra") != expected

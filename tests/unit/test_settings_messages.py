@@ -32,7 +32,7 @@ def refusal(config: str | Path | None = None, **overrides: Any) -> str:
         ("[retreival]\ntop_k = 3", ["retreival", "unknown key", "retrieval"]),
         (
             "[retrieval]\ntopk = 3",
-            ["[retrieval] topk", "unknown key", "allowed: candidates, cutoff, group_by, "],
+            ["[retrieval] topk", "unknown key", "allowed: candidates, cutoff, exact_up_to, group_by, "],
         ),
         ("[chat.answer]\nmodle = 'x'", ["[chat.answer] modle", "unknown key", "model"]),
         ("[embedding]\nusing = 'e5'", ["[embedding] using", "unknown key", "e5", "use"]),
