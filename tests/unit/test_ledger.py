@@ -575,3 +575,11 @@ def test_ctrl_c_does_not_wait_for_a_long_statement_and_what_it_did_is_undone(tmp
         assert ledger.collection_name() is None
         ledger.set_collection_name("after")
         assert ledger.collection_name() == "after"
+
+
+def test_the_ids_of_all_chunks_are_given_when_they_are_few(ledger: Ledger) -> None:
+    assert ledger.few_ids(1, 0) == []
+    put(ledger, "d", ["one", "two", "three"])
+    assert set(ledger.few_ids(1, 3) or []) == live_ids(ledger)
+    assert ledger.few_ids(1, 3) == sorted(live_ids(ledger))
+    assert ledger.few_ids(1, 2) is None

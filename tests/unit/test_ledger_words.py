@@ -273,3 +273,29 @@ def test_a_pasted_text_as_a_question_is_answered_quickly(ledger: Ledger) -> None
     started = time.perf_counter()
     assert found(ledger, " ".join(f"word{number}" for number in range(20_000))) != []
     assert time.perf_counter() - started < 5
+
+
+# What a chunk holds of a question
+
+
+def test_a_chunk_holds_the_share_of_the_weight_of_the_questions_words_found_or_not(ledger: Ledger) -> None:
+    texts = ["zebra lion horse", "zebra zebra", "cat", "虎狼 zebra"]
+    put(ledger, "d", texts)
+    put(ledger, "gone", ["lion lion"])
+    put(ledger, "gone", ["dog"])
+    question = "zebra lion 虎狼 unknown"
+    for limit in (1, 100):
+        words = ledger.find_words(1, question, limit)
+        total = sum(words.weights.values())
+        held = ledger.held_shares(1, words, [f"d/{text}" for text in texts] + ["gone/lion lion", "nobody"])
+        assert held == {
+            f"d/{text}": pytest.approx(
+                sum(words.weights[word] for word in words.weights if word in text.split()) / total
+            )
+            for text in texts
+        }
+
+
+def test_a_question_without_words_is_held_by_nothing(ledger: Ledger) -> None:
+    put(ledger, "d", ["zebra"])
+    assert ledger.held_shares(1, ledger.find_words(1, "?", 5), ["d/zebra"]) == {}
