@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -44,6 +44,9 @@ class _ByWords:
     """What the words of a question find, before its vector is known."""
 
     words: WordsFound
+    shares: dict[str, float]
+    """The share of the question's words in those that were found, falling."""
+    steps: _Steps
     live: dict[str, HashedChunk]
     """Those of the found chunks that are live."""
     vectors: Part
@@ -89,11 +92,13 @@ class Recall:
 
     def _by_words(self, question: str, narrowed: Narrowed | None) -> _ByWords:
         if not self.keyword.enabled:
-            return _ByWords(WordsFound(), {}, self.base.vectors({}))
+            return _ByWords(WordsFound(), {}, _Steps(), {}, self.base.vectors({}))
         rows = None if narrowed is None else narrowed.word_rows
         words = self.base.ledger.find_words(self.base.generation, question, self.keyword.candidates, rows)
-        live = self.base.live_chunks(chunk_id for chunk_id, _ in words.ranking)
-        return _ByWords(words, live, self.base.vectors(live))
+        shares, steps = words.shares, _Steps()
+        steps.add("keyword", shares.items())
+        live = self.base.live_chunks(shares)
+        return _ByWords(words, shares, steps, live, self.base.vectors(live))
 
     def _one(
         self,
@@ -105,16 +110,16 @@ class Recall:
         narrowed: Narrowed | None,
     ) -> Recalled:
         """One question, with its nearest chunks already found: of all, and of each script but its own."""
-        words = by_words.words
-        shares = words.shares
+        words, shares, steps = by_words.words, by_words.shares, by_words.steps
         # Of few chunks all are near every script.
         foreign = list(dict.fromkeys(i for ranking in nearest[1:] for i, _ in ranking[:_OF_EACH_SCRIPT]))
         live, dense = self._live(vector, nearest[0], foreign, wanted, narrowed or self.base)
         found = {i: live[i] for i in foreign if i in live}
-        similarity = similarities(vector, self.base.vectors(found)) if found else {}
+        similarity = similarities(vector, self.base.vectors(found))
         similarity |= similarities(vector, by_words.vectors) | dict(dense)
         live |= by_words.live
-        steps = _Steps(dense=dense, keyword=list(shares.items()), script=[(i, similarity.get(i, 0)) for i in foreign])
+        steps.add("dense", dense, place=0)
+        steps.add("script", [(i, similarity.get(i, 0)) for i in foreign])
         weight = weight_of_words(self.keyword, question, words.largest_share)
         ranking = self._fused(self._compared(vector, similarity, live), shares, weight)
         scorer: Scorer = "fused" if self.keyword.enabled else "dense"
@@ -177,11 +182,14 @@ def _stacked(directions: Sequence[Sequence[FloatArray]]) -> FloatArray:
 class _Steps:
     """What each ranking says of a candidate."""
 
-    def __init__(self, **rankings: Ranking) -> None:
+    def __init__(self) -> None:
         self._of: dict[str, list[Step]] = {}
-        for stage, ranking in rankings.items():
-            for rank, (chunk_id, score) in enumerate(ranking, start=1):
-                self._of.setdefault(chunk_id, []).append(Step(stage, rank, round(score, _DIGITS)))
+
+    def add(self, stage: str, ranking: Iterable[tuple[str, float]], place: int | None = None) -> None:
+        """Note what a ranking says, at the place before others or behind all."""
+        for rank, (chunk_id, score) in enumerate(ranking, start=1):
+            said = self._of.setdefault(chunk_id, [])
+            said.insert(len(said) if place is None else place, Step(stage, rank, round(score, _DIGITS)))
 
     def of(self, chunk_id: str, last: Step) -> tuple[Step, ...]:
         """The steps of one candidate, with the last; what has one ranking alone needs no step for its order."""
