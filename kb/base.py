@@ -50,16 +50,13 @@ class Base:
         self.fingerprint = fingerprint
         self._exact_up_to = exact_up_to
         self._chunks: dict[str, HashedChunk] = {}
+        self.beside = ThreadPoolExecutor(1, thread_name_prefix="kb-words")
+        """A thread, once it is asked, for what can be done while the embedder is at work."""
 
     def close(self) -> None:
         """Release the store."""
         self.beside.shutdown()
         self.store.close()
-
-    @cached_property
-    def beside(self) -> ThreadPoolExecutor:
-        """A thread for what can be done while the embedder is at work."""
-        return ThreadPoolExecutor(1, thread_name_prefix="kb-words")
 
     @cached_property
     def background(self) -> Background:
@@ -97,7 +94,9 @@ class Base:
     def _all(self) -> Part | None:
         """All vectors, when they are few."""
         ids = self.ledger.few_ids(self.generation, self._exact_up_to) if self._exact_up_to else None
-        return None if ids is None else as_one(self.ledger.vectors_of(self.generation, self.fingerprint, ids))
+        if ids is None:
+            return None
+        return as_one(self.ledger.vectors_of(self.generation, self.fingerprint, ids), len(ids))
 
     @cached_property
     def _places(self) -> dict[str, int]:
@@ -111,16 +110,18 @@ def similarities(vector: FloatArray, others: Part) -> dict[str, float]:
     return dict(zip(ids, _rounded(matrix @ vector), strict=True)) if ids else {}
 
 
-def as_one(parts: Iterable[Part]) -> Part:
-    """Several parts as one."""
+def as_one(parts: Iterable[Part], most: int) -> Part:
+    """Several parts as one, of at most so many rows; no row is laid out twice."""
     import numpy as np
 
     ids: list[str] = []
-    matrices = []
+    whole: FloatArray = np.empty((0, 0), dtype=np.float32)
     for some, matrix in parts:
+        if not ids:
+            whole = np.empty((most, matrix.shape[1]), dtype=np.float32)
+        whole[len(ids) : len(ids) + len(some)] = matrix
         ids += some
-        matrices.append(matrix)
-    return ids, np.concatenate(matrices) if matrices else np.empty((0, 0), dtype=np.float32)
+    return ids, whole[: len(ids)]
 
 
 def nearest(vectors: FloatArray, parts: Iterable[Part], limit: int) -> list[Ranking]:

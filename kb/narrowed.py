@@ -109,7 +109,7 @@ class Narrowed:
         parts = base.ledger.vectors_of(base.generation, base.fingerprint, self.chunk_ids)
         if not self._can_be_kept(dimension):
             return parts
-        self._kept = as_one(parts)
+        self._kept = as_one(parts, len(self.chunk_ids))
         return [self._kept]
 
 

@@ -41,24 +41,16 @@ class PostingList:
         """Read postings as they are kept, rows rising."""
         import numpy as np
 
-        self._postings: Postings = np.frombuffer(packed, _POSTING)
-        self.rows: NDArray[np.uint32] = np.ascontiguousarray(self._postings["row"])
+        postings: Postings = np.frombuffer(packed, _POSTING)
+        self.rows: NDArray[np.uint32] = np.ascontiguousarray(postings["row"])
         """Of the chunks in the index, rising."""
+        self.counts: NDArray[np.uint8] = postings["count"]
+        """How often each holds the word, at most 255."""
+        self.lengths: NDArray[np.uint16] = postings["length"]
+        """How many words each has, at most 65,535."""
 
     def __len__(self) -> int:
         return len(self.rows)
-
-    @property
-    def counts(self) -> NDArray[np.uint8]:
-        """How often each holds the word, at most 255."""
-        counts: NDArray[np.uint8] = self._postings["count"]
-        return counts
-
-    @property
-    def lengths(self) -> NDArray[np.uint16]:
-        """How many words each has."""
-        lengths: NDArray[np.uint16] = self._postings["length"]
-        return lengths
 
     def places_of(self, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         """Where in the list each of `rows` would be, and whether it is there."""
