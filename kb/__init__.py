@@ -12,18 +12,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from kb.answers import Answer as Answer
+    from kb.answers import Citation as Citation
     from kb.asking import rag_query as rag_query
     from kb.errors import KbError as KbError
     from kb.knowledge_base import KnowledgeBase as KnowledgeBase
-    from kb.records import Answer as Answer
-    from kb.records import Citation as Citation
     from kb.records import Hit as Hit
 
 __version__ = "0.1.0"
 
 _HOMES = {
-    "Answer": "kb.records",
-    "Citation": "kb.records",
+    "Answer": "kb.answers",
+    "Citation": "kb.answers",
     "Hit": "kb.records",
     "KbError": "kb.errors",
     "KnowledgeBase": "kb.knowledge_base",

@@ -8,10 +8,11 @@ from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from kb.answers import Answer, AnswerReady, Citation, Generated, HitsFound, StreamEvent, TextPiece
 from kb.citations import removed_note, resolve
 from kb.markers import MarkerFilter
 from kb.prompts import not_found_text, question_language
-from kb.records import Answer, AnswerReady, Citation, Generated, HitsFound, SearchResult, StreamEvent, TextPiece
+from kb.records import SearchResult
 
 if TYPE_CHECKING:
     from kb.components import AnswerGenerator

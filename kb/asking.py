@@ -9,9 +9,9 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, TypeAlias
 
+from kb.answers import Answer
 from kb.filters import Filter
 from kb.knowledge_base import KnowledgeBase
-from kb.records import Answer
 from kb.settings import CONFIG_FILE, ENV_FILE
 
 _Key: TypeAlias = tuple[object, ...]

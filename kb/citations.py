@@ -15,8 +15,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+from kb.answers import Citation
 from kb.markers import Marker, MarkerFilter, find_markers
-from kb.records import Citation, Hit
+from kb.records import Hit
 from kb.sentences import CJK, Span, sentence_spans
 
 __all__ = ["Marker", "MarkerFilter", "PageOf", "find_markers", "removed_note", "resolve"]

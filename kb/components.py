@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from kb.records import Chunk, Document, Generated, Hit, Reranked, Scalar
+    from kb.answers import Generated
+    from kb.records import Chunk, Document, Hit, Reranked, Scalar
 
     FloatArray: TypeAlias = NDArray[np.float32]
 

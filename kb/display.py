@@ -10,7 +10,8 @@ from kb.inert import safe as safe
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kb.records import Answer, Citation, Dropped, Hit, SearchResult
+    from kb.answers import Answer, Citation
+    from kb.records import Dropped, Hit, SearchResult
 
 _QUOTE_LENGTH = 200
 _NEAREST_SHOWN = 3

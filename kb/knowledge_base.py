@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from kb.abilities import LoadsAhead
 from kb.answering import Answerer
+from kb.answers import Answer, AnswerReady, StreamEvent
 from kb.base import Base
 from kb.errors import ConfigError, IndexMismatchError, KbError, NothingIngestedError
 from kb.filters import Filter, Where
@@ -21,7 +22,7 @@ from kb.ledger.ledger import Ledger, file_identity, nothing_ingested
 from kb.ledger.schema import LEDGER_FILE
 from kb.narrowed import Narrowing
 from kb.opening import CollectionStore
-from kb.records import Answer, AnswerReady, Hit, Reranked, SearchResult, StreamEvent
+from kb.records import Hit, Reranked, SearchResult
 from kb.settings import Origins, Settings, load_settings
 from kb.wiring import Wiring
 

@@ -18,8 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
+    from kb.answers import Answer
     from kb.knowledge_base import KnowledgeBase
-    from kb.records import Answer, SearchResult
+    from kb.records import SearchResult
     from kb.terminal import Terminal
 
 ANSWERED, NOT_ANSWERED = 0, 1
@@ -158,7 +159,7 @@ def _as_text(base: KnowledgeBase, question: str, options: argparse.Namespace) ->
 
 def _streamed(base: KnowledgeBase, question: str, options: argparse.Namespace, show: Callable[[str], None]) -> Answer:
     """Show the text as it comes."""
-    from kb.records import AnswerReady, TextPiece
+    from kb.answers import AnswerReady, TextPiece
 
     answer: Answer | None = None
     begun = False

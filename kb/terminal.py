@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from kb.records import Answer, SearchResult
+    from kb.answers import Answer
+    from kb.records import SearchResult
 
 # Longer lines are hard to read back from, however wide the window is.
 _WIDEST_TEXT = 100

@@ -20,6 +20,7 @@ from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
 
 from kb import background, display, errors, recall, records
+from kb.answers import Answer, Citation, Claim, Usage
 from kb.components import component_module
 from kb.embedding import e5, hashing, openai
 from kb.evaluation.golden import KINDS, load_questions
@@ -320,10 +321,10 @@ def test_the_component_of_the_readme_works_by_its_name(project: Path, tmp_path: 
 # ------------------------------------------------------------------------------------ lists and counts
 
 
-@pytest.mark.parametrize("name", ["Answer", "Citation", "Hit", "SearchResult"])
-def test_the_tables_of_records_name_every_field(name: str) -> None:
-    told = [field for row in marked_table(f"fields: {name}") for field in in_code(row[0])]
-    assert sorted(told) == sorted(field.name for field in fields(getattr(records, name)))
+@pytest.mark.parametrize("record", [Answer, Citation, Claim, Usage, records.Hit, records.SearchResult])
+def test_the_tables_of_records_name_every_field(record: type[Any]) -> None:
+    told = [field for row in marked_table(f"fields: {record.__name__}") for field in in_code(row[0])]
+    assert sorted(told) == sorted(field.name for field in fields(record))
 
 
 def test_the_table_of_errors_names_every_error() -> None:
@@ -343,8 +344,8 @@ def test_the_json_example_has_the_keys_of_an_answer() -> None:
     (block,) = [block for block in blocks() if block.mark == "json: answer"]
     shown = json.loads(block.text)
     hit = records.Hit(records.Chunk("c", "d", "t", 0, 1), "s", 0.5, "fused", 0.5)
-    citation = records.Citation(1, "s", None, None, 0, 1, "t", "c")
-    answer = records.Answer("q", True, "t", (citation,), (hit,), 0.1, 0.5, "e", "g", 0.1)
+    citation = Citation(1, "s", None, None, 0, 1, "t", "c")
+    answer = Answer("q", True, "t", (citation,), (hit,), 0.1, 0.5, "e", "g", 0.1)
     real = display.answer_as_dict(answer)
     assert list(shown) == list(real)
     for key in ("hits", "citations"):

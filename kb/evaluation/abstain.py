@@ -23,8 +23,8 @@ from kb.evaluation.retrieval import configuration
 from kb.ingest.paid_embedding import batches
 
 if TYPE_CHECKING:
+    from kb.answers import Answer
     from kb.knowledge_base import KnowledgeBase
-    from kb.records import Answer
 
 __all__ = ["AbstainResult", "Outcome", "evaluate", "load_data"]
 

@@ -22,8 +22,9 @@ from typing import TYPE_CHECKING, Any
 from kb.errors import ConfigError
 
 if TYPE_CHECKING:
+    from kb.answers import Answer, Citation
     from kb.knowledge_base import KnowledgeBase
-    from kb.records import Answer, Citation, SearchResult
+    from kb.records import SearchResult
 
 KINDS = ("exact", "paraphrase", "table", "two_documents", "cross_language", "unanswerable")
 LANGUAGES = ("en", "zh", "ja")

@@ -15,13 +15,14 @@ from dataclasses import dataclass, replace
 
 from pydantic import Field
 
+from kb.answers import Generated
 from kb.components import Embedder, Parts
 from kb.errors import ConfigError
 from kb.generation._asked import given_form, unknown_names
 from kb.generation._remembered import RememberedVectors
 from kb.generation._units import Unit, plain, row_as_text, units
 from kb.prompts import not_found_text, question_language
-from kb.records import Generated, Hit
+from kb.records import Hit
 from kb.settings import ComponentOptions
 from kb.words import content_terms, has_cjk, script
 

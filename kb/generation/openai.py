@@ -13,11 +13,12 @@ from typing import Protocol, runtime_checkable
 
 from pydantic import Field
 
+from kb.answers import Generated
 from kb.citations import MarkerFilter, find_markers, removed_note
 from kb.components import Chat, Message, Parts
 from kb.errors import ConfigError, RefusedError, ServiceError
 from kb.prompts import SENTINEL, Prompt, build_prompt, not_found_text, question_language
-from kb.records import Generated, Hit
+from kb.records import Hit
 from kb.services.chat import CUT_SHORT, Reply
 from kb.settings import ComponentOptions
 

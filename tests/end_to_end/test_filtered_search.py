@@ -12,10 +12,11 @@ from typing import Any
 import pytest
 
 from kb import KnowledgeBase, asking, narrowed, rag_query
+from kb.answers import AnswerReady
 from kb.errors import ConfigError
 from kb.knowledge_base import KnowledgeBase as Base
 from kb.ledger.ledger import Ledger
-from kb.records import AnswerReady, Chunk, Document, Hit, SearchResult
+from kb.records import Chunk, Document, Hit, SearchResult
 from tests.commands import QUERY, run
 from tests.pdf_writer import pdf
 

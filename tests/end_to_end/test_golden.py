@@ -11,10 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from kb.answers import Citation
 from kb.evaluation.golden import LANGUAGES, GoldenResult, evaluate, load_questions
 from kb.knowledge_base import KnowledgeBase
 from kb.loading import load_document
-from kb.records import Citation, Document
+from kb.records import Document
 from pipelines import evaluate as command
 
 ROOT = Path(__file__).parents[2]

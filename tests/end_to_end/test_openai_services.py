@@ -18,10 +18,11 @@ import numpy as np
 import pytest
 
 from kb.abilities import CountsRequests, CountsTokens
+from kb.answers import Generated
 from kb.components import Chat, Embedder, Message, Parts, build_component
 from kb.errors import AuthenticationError, ConfigError, KbError, MissingKeyError, QuotaError, RefusedError, ServiceError
 from kb.prompts import SENTINEL, not_found_text
-from kb.records import Chunk, Generated, Hit
+from kb.records import Chunk, Hit
 from kb.services.chat import OpenAIChat
 from kb.services.tokens import TokenCounter
 from kb.settings import ChatPurpose

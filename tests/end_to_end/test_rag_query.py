@@ -16,8 +16,8 @@ import pytest
 
 import kb
 from kb import Answer, KbError, KnowledgeBase, asking, rag_query
+from kb.answers import AnswerReady, HitsFound, TextPiece
 from kb.errors import ConfigError, MissingKeyError, NothingIngestedError
-from kb.records import AnswerReady, HitsFound, TextPiece
 from tests.commands import INGEST, ROOT, environment, run
 
 QUESTION = "how many days of leave"

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from kb.answers import Citation
 from kb.citations import MarkerFilter, find_markers, resolve
-from kb.records import Chunk, Citation, Hit
+from kb.records import Chunk, Hit
 
 N_HITS = 3
 

@@ -15,8 +15,9 @@ from markdown_it import MarkdownIt
 from rich.cells import cell_len
 
 from kb import display
+from kb.answers import Answer, Citation
 from kb.inert import formatted, inert, json_text, one_line, safe
-from kb.records import Answer, Chunk, Citation, Dropped, Hit, SearchResult
+from kb.records import Chunk, Dropped, Hit, SearchResult
 from kb.terminal import LineBreaker, Terminal, shortened
 
 EVIL = (

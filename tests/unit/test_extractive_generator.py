@@ -4,13 +4,14 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
+from kb.answers import Generated
 from kb.components import Parts
 from kb.embedding import hashing
 from kb.errors import ConfigError
 from kb.generation import extractive
 from kb.generation._asked import given_form, unknown_names
 from kb.generation._units import row_as_text, units
-from kb.records import Chunk, Generated, Hit
+from kb.records import Chunk, Hit
 
 
 def hit(

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from kb.answers import Answer, Citation
 from kb.evaluation.golden import (
     Evidence,
     Figures,
@@ -17,7 +18,7 @@ from kb.evaluation.golden import (
     plain,
     score,
 )
-from kb.records import Answer, Chunk, Citation, Hit, SearchResult
+from kb.records import Chunk, Hit, SearchResult
 from pipelines import _evaluate_golden as command
 
 LIMIT = Evidence("limits.md", "| Team | 300 |", "300", heading="Limits")
