@@ -4,23 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import count
 from pathlib import Path
-from threading import RLock
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from kb.abilities import LoadsAhead
 from kb.answering import Answerer
 from kb.answers import Answer, AnswerReady, StreamEvent
-from kb.base import Base
-from kb.errors import ConfigError, IndexMismatchError, KbError, NothingIngestedError
+from kb.current import CurrentGeneration
+from kb.errors import ConfigError, KbError, NothingIngestedError
 from kb.filters import Filter, Where
-from kb.ledger.ledger import Ledger, file_identity, nothing_ingested
-from kb.ledger.schema import LEDGER_FILE
-from kb.narrowed import Narrowing
 from kb.opening import CollectionStore
 from kb.records import Hit, Reranked, SearchResult
 from kb.settings import Origins, Settings, load_settings
@@ -28,23 +22,12 @@ from kb.wiring import Wiring
 
 if TYPE_CHECKING:
     from kb.ingest.report import IngestReport
-    from kb.ledger.generations import Generation
     from kb.maintenance.status import Status
     from kb.maintenance.upkeep import Upkeep
 
 _TRIES, _PATIENCE = 5, 2.0
 """A search is done again when an ingest changed what can be found meanwhile, as it could miss some, or all: so many
 times at least, and for so many seconds."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Opened:
-    """One generation opened for questions, as it was at a revision of the ledger."""
-
-    revision: int
-    generation: Generation
-    base: Base
-    narrowing: Narrowing
 
 
 class KnowledgeBase(Wiring):
@@ -59,10 +42,7 @@ class KnowledgeBase(Wiring):
     def __init__(self, settings: Settings, origins: Origins, *, quiet: bool = True) -> None:
         super().__init__(settings, origins, quiet=quiet)
         self._store = CollectionStore(settings, origins)
-        self._guard = RLock()  # opening anew closes what another thread would be reading
-        self._ledger: Ledger | None = None
-        self._ledger_file: tuple[int, int] | None = None
-        self._opened: _Opened | None = None
+        self._current = CurrentGeneration(self._store)
 
     @classmethod
     def open(cls, config: str | Path | None = None, *, quiet: bool = True, **overrides: Any) -> Self:
@@ -100,13 +80,7 @@ class KnowledgeBase(Wiring):
 
     def close(self) -> None:
         """Release files; the object can be used again, which opens them anew."""
-        with self._guard:
-            if self._opened is not None:
-                self._opened.base.close()
-                self._opened = None
-            if self._ledger is not None:
-                self._ledger.close()
-                self._ledger = None
+        self._current.close()
 
     # ── what people do ──
 
@@ -186,20 +160,20 @@ class KnowledgeBase(Wiring):
         if cutoff is not None and not -1 <= cutoff <= 1:
             raise ConfigError(f"cutoff = {cutoff}; allowed: a similarity from -1 to 1")
         narrow = Where.of(where)
-        with self._guard:
+        with self._current.guard:
             until = time.monotonic() + _PATIENCE
             for tried in count(1):
                 again = tried < _TRIES or time.monotonic() < until
-                ledger, opened = self._current()
+                opened = self._current.opened(self.embedder)
                 try:
                     narrowed = None if narrow is None else opened.narrowing.to(narrow)
                     retriever = self._retriever(opened.base)
                     found = retriever.search_many(questions, top_k, cutoff, narrowed)
                 except KbError:
-                    if not again or ledger.revision() == opened.revision:
+                    if not again or opened.is_current:
                         raise
                     continue
-                if not again or ledger.revision() == opened.revision:
+                if not again or opened.is_current:
                     break
             return found if narrowed is None else tuple(map(narrowed.told, found))
 
@@ -222,10 +196,9 @@ class KnowledgeBase(Wiring):
         """The same as `ask`, while it happens: HitsFound, TextPiece …, AnswerReady."""
         started = time.perf_counter()
         result = self.search(question, top_k, cutoff, where)
-        ledger, opened = self._current()
         answerer = Answerer(
             generator=self._generator,
-            document=lambda document_id: ledger.document(opened.generation.number, document_id),
+            document=self._current.opened(self.embedder).document,
             embedder=self.embedder.name,
             nearest=self.settings.retrieval.top_k,
         )
@@ -246,7 +219,7 @@ class KnowledgeBase(Wiring):
     def root(self) -> Path | None:
         """The folder whose documents the collection holds; None before the first ingest."""
         try:
-            return self._open_ledger().root()
+            return self._current.ledger().root()
         except NothingIngestedError:
             return None
 
@@ -254,9 +227,9 @@ class KnowledgeBase(Wiring):
         """Say in a few words what has changed in the folder since the last ingest; None when nothing has."""
         from kb.ingest.survey import changed_since
 
-        ledger, opened = self._current()
-        sources = ledger.sources(opened.generation.number)
-        return changed_since(ledger.root(), sources, self.settings.data_dir, self.settings.loading)
+        opened = self._current.opened(self.embedder)
+        sources = opened.ledger.sources(opened.generation.number)
+        return changed_since(opened.ledger.root(), sources, self.settings.data_dir, self.settings.loading)
 
     # ── where things are ──
 
@@ -270,52 +243,4 @@ class KnowledgeBase(Wiring):
         return self._store.folder
 
     def _kept_token_vectors(self, texts: Sequence[str]) -> Mapping[str, bytes]:
-        ledger = self._ledger  # open during a search, which is what asks
-        return {} if ledger is None else ledger.known_token_vectors(self.embedder.fingerprint, texts)
-
-    # ── one generation, opened ──
-
-    def _open_ledger(self) -> Ledger:
-        """The ledger; opened anew when its file is another one, as after a deleted data_dir and a new ingest."""
-        file = file_identity(self.folder / LEDGER_FILE)
-        if self._ledger is not None and file != self._ledger_file:
-            self.close()
-        if self._ledger is None:
-            try:
-                self._ledger = Ledger(self.folder, read_only=True)
-            except NothingIngestedError as error:
-                raise self._nothing_ingested() from error
-            self._ledger_file = file
-        return self._ledger
-
-    def _current(self) -> tuple[Ledger, _Opened]:
-        """The ledger and the current generation's store, opened anew when an ingest has changed them."""
-        with self._guard:
-            ledger = self._open_ledger()
-            revision = ledger.revision()
-            if self._opened is not None and self._opened.revision == revision:
-                return ledger, self._opened
-            if self._opened is not None:
-                self._opened.base.close()
-                self._opened = None
-            generation = ledger.current_generation()
-            if generation is None:
-                raise self._nothing_ingested()
-            if generation.fingerprint != self.embedder.fingerprint:
-                mend = self._store.ingest_command(ledger.root(), rebuild=True)
-                raise IndexMismatchError(generation.fingerprint, self.embedder.fingerprint, mend)
-            if isinstance(self.embedder, LoadsAhead):
-                self.embedder.load_ahead()  # while the store is opened
-            try:
-                store = self._store.open_filled(ledger, generation)
-            except KbError:
-                if ledger.revision() == revision:
-                    raise
-                return self._current()  # a rebuild has just put another generation in its place
-            exact = self.settings.retrieval.exact_up_to
-            base = Base(store, ledger, generation.number, generation.fingerprint, exact)
-            self._opened = _Opened(revision, generation, base, Narrowing(base))
-            return ledger, self._opened
-
-    def _nothing_ingested(self) -> NothingIngestedError:
-        return nothing_ingested(self.settings.collection, self.settings.data_dir, self._store.ingest_command(None))
+        return self._current.kept_token_vectors(self.embedder.fingerprint, texts)
