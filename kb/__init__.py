@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from kb.answers import Answer as Answer
     from kb.answers import Citation as Citation
+    from kb.asking import chat as chat
     from kb.asking import rag_query as rag_query
+    from kb.conversation import Conversation as Conversation
     from kb.errors import KbError as KbError
     from kb.knowledge_base import KnowledgeBase as KnowledgeBase
     from kb.records import Hit as Hit
@@ -24,13 +26,25 @@ __version__ = "0.1.0"
 _HOMES = {
     "Answer": "kb.answers",
     "Citation": "kb.answers",
+    "Conversation": "kb.conversation",
     "Hit": "kb.records",
     "KbError": "kb.errors",
     "KnowledgeBase": "kb.knowledge_base",
+    "chat": "kb.asking",
     "rag_query": "kb.asking",
 }
 
-__all__ = ["Answer", "Citation", "Hit", "KbError", "KnowledgeBase", "__version__", "rag_query"]
+__all__ = [
+    "Answer",
+    "Citation",
+    "Conversation",
+    "Hit",
+    "KbError",
+    "KnowledgeBase",
+    "__version__",
+    "chat",
+    "rag_query",
+]
 
 
 def __getattr__(name: str) -> object:

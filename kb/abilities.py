@@ -6,7 +6,8 @@ from collections.abc import Generator, Sequence
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
-    from kb.records import Chunk, Document, EmbeddedPart, FloatArray
+    from kb.answers import Claim, Generated, Quote
+    from kb.records import Chunk, Document, EmbeddedPart, FloatArray, Hit
 
 
 @runtime_checkable
@@ -120,4 +121,15 @@ class KeepsTokenStates(Protocol):
 
     def unpack_states(self, packed: bytes) -> FloatArray | None:
         """Give what `token_states` gave but for rounding; None for what was packed in another form."""
+        ...
+
+
+@runtime_checkable
+class Revises(Protocol):
+    """A generator that can write an answer again."""
+
+    def revise(
+        self, question: str, hits: Sequence[Hit], text: str, unsupported: Sequence[Claim]
+    ) -> Generator[str | Quote, None, Generated]:
+        """Write the answer `text` again, without the claims that its sources don't support; as `stream` does."""
         ...

@@ -7,14 +7,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from kb.records import Dropped, Hit, SearchResult
 
 if TYPE_CHECKING:
+    from kb.display import PrettyPrinter
     from kb.errors import KbError
 
 Verdict: TypeAlias = Literal["supported", "partly", "unsupported"]
+
+
+class Quote(NamedTuple):
+    """What a generator quotes: `hits[number - 1].chunk.text[start:end]`."""
+
+    number: int
+    start: int
+    end: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +78,8 @@ class Generated:
 
     text: str
     answered: bool
-    quotes: tuple[tuple[int, int, int], ...] = ()
-    """(number, start, end): the span of the chunk behind `[number]` that is quoted; spans are
-    offsets into `chunk.text`. A generator that writes freely leaves it empty."""
+    quotes: tuple[Quote, ...] = ()
+    """What the text quotes, in its order. A generator that writes freely leaves it empty."""
     notes: tuple[str, ...] = ()
     confidence: float | None = None
     """See `Answer.confidence`."""
@@ -124,11 +132,21 @@ class Answer:
 
         return as_text(self)
 
-    def _repr_markdown_(self) -> str:
+    def _repr_html_(self) -> str:
         """The answer as a notebook shows it."""
+        from kb.notebook import as_html
+
+        return as_html(self)
+
+    def _repr_markdown_(self) -> str:
+        """The answer where a notebook is shown without HTML."""
         from kb.display import as_markdown
 
         return as_markdown(self)
+
+    def _repr_pretty_(self, printer: PrettyPrinter, _cycle: bool) -> None:
+        """The answer in an IPython terminal."""
+        printer.text(str(self))
 
 
 @dataclass(frozen=True, slots=True)

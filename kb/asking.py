@@ -1,4 +1,4 @@
-"""`rag_query`: a question and its answer in one call, as a notebook wants it."""
+"""`rag_query` and `chat`: a question and its answer, or several, in one call, as a notebook wants it."""
 
 from __future__ import annotations
 
@@ -7,12 +7,15 @@ import os
 from collections import OrderedDict
 from pathlib import Path
 from threading import Lock
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kb.answers import Answer
 from kb.filters import Filter
 from kb.knowledge_base import KnowledgeBase
 from kb.settings import CONFIG_FILE, ENV_FILE
+
+if TYPE_CHECKING:
+    from kb.conversation import Conversation
 
 _Key: TypeAlias = tuple[object, ...]
 
@@ -53,6 +56,24 @@ def rag_query(
         KbError: nothing is ingested yet, a setting is wrong, a service failed; the message says what to do.
     """
     return _base(config, overrides).ask(question, top_k, cutoff, where)
+
+
+def chat(*, config: str | Path | None = None, **overrides: Any) -> Conversation:
+    """Begin a conversation with the ingested documents.
+
+    It keeps the settings that it began with; a new ingest counts from the next question on.
+
+    Args:
+        config: A configuration file; None takes `./config.toml` when there is one.
+        overrides: Settings that win over all others, as of `rag_query`.
+
+    Returns:
+        The conversation: `ask` answers a question or a follow-up, a notebook shows all turns.
+
+    Raises:
+        KbError: a setting is wrong, or a key is missing; the message says what to do.
+    """
+    return _base(config, overrides).chat()
 
 
 def _base(config: str | Path | None, overrides: dict[str, Any]) -> KnowledgeBase:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from kb.answers import Generated
+    from kb.answers import Generated, Quote
     from kb.records import Chunk, Document, Hit, Reranked, Scalar
 
     FloatArray: TypeAlias = NDArray[np.float32]
@@ -179,8 +179,8 @@ class AnswerGenerator(Protocol):
         """Answer at once; `hits` may be empty, which gives `answered = False`."""
         ...
 
-    def stream(self, question: str, hits: Sequence[Hit]) -> Generator[str, None, Generated]:
-        """Yield the text in pieces and return the same Generated as `generate` would."""
+    def stream(self, question: str, hits: Sequence[Hit]) -> Generator[str | Quote, None, Generated]:
+        """Yield the text in pieces, a quote before the text that makes it; return what `generate` would give."""
         ...
 
 

@@ -1,8 +1,8 @@
-"""An answer as people see it: plain text, notebook markdown, JSON; for a terminal see `kb.terminal`."""
+"""An answer as people see it: plain text, markdown, JSON; see `kb.terminal` and `kb.notebook` for more."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from kb.inert import formatted, inert, one_line
 from kb.inert import safe as safe
@@ -10,11 +10,18 @@ from kb.inert import safe as safe
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kb.answers import Answer, Citation
+    from kb.answers import Answer, Citation, Claim, Usage
     from kb.records import Dropped, Hit, SearchResult
 
 _QUOTE_LENGTH = 200
 _NEAREST_SHOWN = 3
+
+
+class PrettyPrinter(Protocol):
+    """What IPython shows a value by in a terminal."""
+
+    def text(self, obj: str, /) -> None:
+        """Show a text."""
 
 
 def place(source: str, page: int | None, heading: str | None) -> str:
@@ -49,6 +56,22 @@ def snippet(text: str) -> str:
     return line if len(line) <= _QUOTE_LENGTH else line[: _QUOTE_LENGTH - 1] + "…"
 
 
+def checked_lines(answer: Answer) -> list[str]:
+    """How many claims are supported, then each that is not, and why; nothing when all are."""
+    doubts = [claim for claim in answer.claims if claim.verdict != "supported"]
+    if not doubts:
+        return []
+    total = len(answer.claims)
+    return [f"Checked: {total - len(doubts)} of {total} claims supported", *map(_doubt, doubts)]
+
+
+def _doubt(claim: Claim) -> str:
+    """One line on a claim that is not supported."""
+    verdict = "partly supported" if claim.verdict == "partly" else "not supported"
+    reasons = "; ".join(one_line(reason) for reason in claim.reasons)
+    return f"{verdict}: {snippet(claim.text)}" + (f" ({reasons})" if reasons else "")
+
+
 # ── plain text ──
 
 
@@ -61,8 +84,10 @@ def below_text(answer: Answer) -> list[str]:
     """What stands below the text, block by block: sources, or the nearest passages, and notes."""
     sources = [f"  [{citation.number}] {where}" for where, citation in one_each(answer.citations)]
     nearest = [f"  {place_of(hit)} ({hit.similarity:.2f})" for hit in nearest_hits(answer)]
+    checked, *doubts = checked_lines(answer) or [""]
     blocks = [
         ["Sources:", *sources] if sources else [],
+        [checked, *(f"  {doubt}" for doubt in doubts)] if checked else [],
         ["Nearest passages:", *nearest] if nearest else [],
         [f"Note: {one_line(note)}" for note in answer.notes],
     ]
@@ -98,6 +123,18 @@ def explanation(hits: Sequence[Hit], dropped: Sequence[Dropped], cutoff: float, 
     return lines
 
 
+def usage_line(usage: Usage) -> str:
+    """What chat models were asked, on one line."""
+    about = "about " if usage.estimated else ""
+    counts = [
+        f"{usage.requests:,} request{'s' if usage.requests != 1 else ''} to chat models",
+        f"{about}{usage.prompt_tokens:,} tokens of prompt",
+        f"{about}{usage.completion_tokens:,} of reply",
+        "the price is not known" if usage.dollars is None else f"{about}${usage.dollars:.6f}",
+    ]
+    return ", ".join(counts)
+
+
 def _steps(hit: Hit) -> list[str]:
     """What each stage said, on a line of its own below."""
     steps = [f"{step.stage} {step.score:.3f} (rank {step.rank})" for step in hit.steps]
@@ -118,11 +155,24 @@ def as_markdown(answer: Answer) -> str:
     for citation in answer.citations:
         where = inert(place(citation.source, citation.page, citation.heading))
         parts.append(f"**[{citation.number}]** {where}\n\n> {inert(snippet(citation.quote))}")
+    checked = [inert(line) for line in checked_lines(answer)]
+    if checked:
+        parts.append("\n".join([checked[0], "", *(f"- {doubt}" for doubt in checked[1:])]))
     nearest = [f"- {inert(place_of(hit))} ({hit.similarity:.2f})" for hit in nearest_hits(answer)]
     if nearest:
         parts.append("Nearest passages:\n\n" + "\n".join(nearest))
     parts += [f"*Note:* {inert(one_line(note))}" for note in answer.notes]
     return "\n\n".join(parts)
+
+
+def hits_as_markdown(result: SearchResult) -> str:
+    """Hits without an answer, best first, each with the beginning of its text."""
+    parts = [
+        f"**{i}.** {inert(place_of(hit))} ({scores(hit)})\n\n> {inert(snippet(hit.chunk.text))}"
+        for i, hit in _ranked(result.hits)
+    ]
+    notes = [f"*Note:* {inert(one_line(note))}" for note in result.notes]
+    return "\n\n".join([*(parts or [inert(nothing_kept(result))]), *notes])
 
 
 # ── JSON ──
@@ -134,25 +184,44 @@ def answer_as_dict(answer: Answer) -> dict[str, Any]:
         "question": answer.question,
         "answered": answer.answered,
         "text": answer.text,
-        "citations": [
-            {
-                "number": c.number,
-                "source": c.source,
-                "page": c.page,
-                "heading": c.heading,
-                "start": c.start,
-                "end": c.end,
-                "quote": c.quote,
-            }
-            for c in answer.citations
-        ],
+        "citations": [citation_as_dict(citation) for citation in answer.citations],
+        "claims": [claim_as_dict(claim) for claim in answer.claims],
+        "support": _rounded(answer.support),
         "hits": [hit_as_dict(hit) for hit in answer.hits],
         "cutoff": answer.cutoff,
         "best_score": _rounded(answer.best_score),
         "embedder": answer.embedder,
         "generator": answer.generator,
         "seconds": round(answer.seconds, 4),
+        "usage": None if answer.usage is None else _usage_as_dict(answer.usage),
         **_filter(answer.where),
+    }
+
+
+def citation_as_dict(citation: Citation) -> dict[str, Any]:
+    """One citation of the JSON object."""
+    return {
+        "number": citation.number,
+        "source": citation.source,
+        "page": citation.page,
+        "heading": citation.heading,
+        "start": citation.start,
+        "end": citation.end,
+        "quote": citation.quote,
+    }
+
+
+def claim_as_dict(claim: Claim) -> dict[str, Any]:
+    """One claim of the JSON object."""
+    return {
+        "text": claim.text,
+        "start": claim.start,
+        "end": claim.end,
+        "numbers": list(claim.numbers),
+        "verdict": claim.verdict,
+        "score": _rounded(claim.score),
+        "evidence": [citation_as_dict(citation) for citation in claim.evidence],
+        "reasons": list(claim.reasons),
     }
 
 
@@ -164,6 +233,16 @@ def search_as_dict(result: SearchResult) -> dict[str, Any]:
         "cutoff": result.cutoff,
         "best_score": _rounded(result.best_score),
         **_filter(result.where),
+    }
+
+
+def _usage_as_dict(usage: Usage) -> dict[str, Any]:
+    return {
+        "requests": usage.requests,
+        "prompt_tokens": usage.prompt_tokens,
+        "completion_tokens": usage.completion_tokens,
+        "dollars": _rounded(usage.dollars),
+        "estimated": usage.estimated,
     }
 
 

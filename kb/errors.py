@@ -8,6 +8,7 @@ KbError                       catch this to catch them all
 │   ├── AuthenticationError   the key was refused
 │   ├── QuotaError            the account is out of credit: waiting does not help
 │   └── RefusedError          this input or model was refused for good
+├── StoppedError              somebody stopped what was under way: `Cancellation.cancel()`
 ├── StoreError                the vector store cannot be opened, read or written
 │   └── StoreDiedError        the process that wrote it was killed or crashed
 ├── LedgerError               the ledger cannot be opened, or is of a newer version
@@ -82,6 +83,13 @@ class QuotaError(ServiceError):
 
 class RefusedError(ServiceError):
     """The service refused this model or this input for good (400, 404, 413, 422)."""
+
+
+class StoppedError(KbError):
+    """What was under way was stopped by whoever had asked for it, as by `Cancellation.cancel()`."""
+
+    def __init__(self, message: str = "stopped, as it was asked to: nothing more is sent or waited for") -> None:
+        super().__init__(message)
 
 
 class StoreError(KbError):

@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal
 
 _LINE_ENDS = re.compile("\r\n|[\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 # C0 and C1 controls but tab and line feed, and the marks that turn the direction of all that follows.
@@ -61,12 +62,6 @@ _MARKUP = re.compile(
     re.IGNORECASE,
 )
 _LINE_START = re.compile(r"(?P<mark>[-#+=:])|(?P<digits>\d{1,9})(?P<after>[.)])")
-_LIST_ITEM = re.compile(r"(?P<indent> {0,8})(?P<mark>[-*+]|\d{1,9}[.)])[ \t]+(?=\S)")
-_FENCE = re.compile(r" {0,3}(?P<fence>`{3,}|~{3,})[ \t]*(?P<language>[\w+#-]{0,20})[^`]*")
-_SPAN = re.compile(
-    r"(?<!`)(?P<ticks>`+)(?!`)(?P<code>[^\n]+?)(?<!`)(?P=ticks)(?!`)"
-    r"|(?<![A-Za-z0-9*])\*\*(?=[^\s*])(?P<strong>[^*\n]+?)(?<!\s)\*\*(?![A-Za-z0-9*])"
-)
 
 
 def inert(text: str) -> str:
@@ -80,23 +75,18 @@ def formatted(text: str) -> str:
 
     Nothing that is kept can load or run anything, or hide what it says.
     """
+    clean = safe(text)
     parts: list[str] = []
     lines: list[str] = []
-    rest = iter(safe(text).split("\n"))
-    in_list = False
-    for line in rest:
-        fence = _FENCE.fullmatch(line)
-        if fence:
-            parts += [_joined(lines), _code_block(fence, list(_until_closed(rest, fence["fence"])))]
-            lines, in_list = [], False
-            continue
-        item = _LIST_ITEM.match(line)
-        if item:
-            indent = item["indent"] if in_list else ""
-            lines.append(f"{indent}{item['mark']} {_spans(line[item.end() :])}")
+    for piece in pieces(clean):
+        said = clean[piece.start : piece.end]
+        if piece.kind == "code":
+            parts += [_joined(lines), _code_block(piece.mark, said)]
+            lines = []
+        elif piece.kind == "item":
+            lines.append(f"{' ' * piece.indent}{piece.mark} {_spans(said)}")
         else:
-            lines.append(_spans(line.strip(), starts_line=True))
-        in_list = bool(item) or (in_list and bool(line.strip()))
+            lines.append(_spans(said, starts_line=True))
     parts.append(_joined(lines))
     return "\n\n".join(part for part in parts if part)
 
@@ -128,30 +118,90 @@ def _reference(found: re.Match[str]) -> str:
 
 def _spans(text: str, *, starts_line: bool = False) -> str:
     """A line with its code and its bold print."""
-    parts: list[str] = []
-    at = 0
-    for found in _SPAN.finditer(text):
-        before = text[at : found.start()]
-        parts.append(_line(before) if starts_line and at == 0 else _inline(before))
-        tag = "code" if found["code"] else "strong"
-        parts.append(f"<{tag}>{_inline((found['code'] or found['strong']).strip())}</{tag}>")
-        at = found.end()
-    parts.append(_line(text) if starts_line and at == 0 else _inline(text[at:]))
-    return "".join(parts)
+    written: list[str] = []
+    for run in runs(text, 0, len(text)):
+        said = text[run.start : run.end]
+        shown = _line(said) if starts_line and run.start == 0 and not run.tag else _inline(said)
+        written.append(f"<{run.tag}>{shown}</{run.tag}>" if run.tag else shown)
+    return "".join(written)
 
 
-def _until_closed(lines: Iterator[str], fence: str) -> Iterator[str]:
-    """The lines of a code block: up to the fence that closes it, or to the end."""
-    for line in lines:
-        mark = line.strip()
-        if len(mark) >= len(fence) and set(mark) == {fence[0]}:
-            return
-        yield line
-
-
-def _code_block(fence: re.Match[str], lines: list[str]) -> str:
+def _code_block(language: str, code: str) -> str:
     """A block in a fence that is longer than any in it."""
-    code = "\n".join(lines)
     longest = max((len(run) for run in re.findall("`+", code)), default=0)
     marks = "`" * max(3, longest + 1)
-    return f"{marks}{fence['language']}\n{code}\n{marks}"
+    return f"{marks}{language}\n{code}\n{marks}"
+
+
+# ── what is kept of an answer's own markup ──
+
+_LIST_ITEM = re.compile(r"(?P<indent> {0,8})(?P<mark>[-*+]|\d{1,9}[.)])[ \t]+(?=\S)")
+_FENCE = re.compile(r" {0,3}(?P<fence>`{3,}|~{3,})[ \t]*(?P<language>[\w+#-]{0,20})[^`]*")
+_SPAN = re.compile(
+    r"(?<!`)(?P<ticks>`+)(?!`)(?P<code>[^\n]+?)(?<!`)(?P=ticks)(?!`)"
+    r"|(?<![A-Za-z0-9*])\*\*(?=[^\s*])(?P<strong>[^*\n]+?)(?<!\s)\*\*(?![A-Za-z0-9*])"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """One line of an answer without its list mark, or the lines of one block of code: `text[start:end]`."""
+
+    kind: Literal["line", "item", "code"]
+    start: int
+    end: int
+    mark: str = ""
+    """An item's `-` or `3.`, or the language of code."""
+    indent: int = 0
+    """Blanks before an item; none before the first one of a list."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A stretch of a line, `text[start:end]`, and how it is set."""
+
+    start: int
+    end: int
+    tag: Literal["", "code", "strong"] = ""
+
+
+def pieces(text: str) -> Iterator[Piece]:
+    """Cut a text that is `safe` into lines, list items and blocks of code, in order; blank lines are empty lines."""
+    in_list = False
+    opened: re.Match[str] | None = None
+    code_start = code_end = at = 0
+    for line in text.split("\n"):
+        start, at = at, at + len(line) + 1
+        if opened is not None:
+            mark = line.strip()
+            if len(mark) >= len(opened["fence"]) and set(mark) == {opened["fence"][0]}:
+                yield Piece("code", code_start, code_end, opened["language"])
+                opened = None
+            else:
+                code_end = start + len(line)
+        elif opened := _FENCE.fullmatch(line):
+            in_list, code_start, code_end = False, at, at
+        elif item := _LIST_ITEM.match(line):
+            yield Piece("item", start + item.end(), start + len(line), item["mark"], len(item["indent"]) * in_list)
+            in_list = True
+        else:
+            start += len(line) - len(line.lstrip())
+            yield Piece("line", start, start + len(line.strip()))
+            in_list = in_list and bool(line.strip())
+    if opened is not None:
+        yield Piece("code", min(code_start, len(text)), min(code_end, len(text)), opened["language"])
+
+
+def runs(text: str, start: int, end: int) -> Iterator[Run]:
+    """Cut `text[start:end]`, a line or a part of one, at its code and its bold print, whose marks are left out."""
+    at = start
+    for found in _SPAN.finditer(text, start, end):
+        if at < found.start():
+            yield Run(at, found.start())
+        tag: Literal["code", "strong"] = "code" if found["code"] else "strong"
+        inside = found[tag]
+        first = found.start(tag) + len(inside) - len(inside.lstrip())
+        yield Run(first, first + len(inside.strip()), tag)
+        at = found.end()
+    if at < end:
+        yield Run(at, end)

@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Generator, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import count
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from kb.answering import Answerer
-from kb.answers import Answer, AnswerReady, StreamEvent
+from kb.answering import Answerer, finished, reported
+from kb.answers import Answer, StreamEvent, Usage
+from kb.asynchronous import computed, iterated
 from kb.current import CurrentGeneration
 from kb.errors import ConfigError, KbError, NothingIngestedError
 from kb.filters import Filter, Where
 from kb.opening import CollectionStore
 from kb.records import Hit, Reranked, SearchResult
+from kb.services.usage import metered
 from kb.settings import Origins, Settings, load_settings
+from kb.tracing import along, note_text, span, traced
 from kb.wiring import Wiring
 
 if TYPE_CHECKING:
+    from kb.conversation import Conversation
     from kb.ingest.report import IngestReport
     from kb.maintenance.status import Status
     from kb.maintenance.upkeep import Upkeep
@@ -160,7 +164,11 @@ class KnowledgeBase(Wiring):
         if cutoff is not None and not -1 <= cutoff <= 1:
             raise ConfigError(f"cutoff = {cutoff}; allowed: a similarity from -1 to 1")
         narrow = Where.of(where)
-        with self._current.guard:
+        with (
+            self._current.guard,
+            traced(self._tracing),
+            span("kb.retrieve", questions=len(questions), top_k=top_k) as told,
+        ):
             until = time.monotonic() + _PATIENCE
             for tried in count(1):
                 again = tried < _TRIES or time.monotonic() < until
@@ -175,6 +183,7 @@ class KnowledgeBase(Wiring):
                     continue
                 if not again or opened.is_current:
                     break
+            told.set(hits=sum(len(result.hits) for result in found), tries=tried)
             return found if narrowed is None else tuple(map(narrowed.told, found))
 
     def rerank(self, question: str, hits: Sequence[Hit]) -> Reranked:
@@ -183,26 +192,63 @@ class KnowledgeBase(Wiring):
 
     def ask(self, question: str, top_k: int | None = None, cutoff: float | None = None, where: Filter = None) -> Answer:
         """Answer a question from the documents, or say that they don't; see `search_many`."""
-        answer: Answer | None = None
-        for event in self.stream(question, top_k, cutoff, where):
-            if isinstance(event, AnswerReady):
-                answer = event.answer
-        assert answer is not None, "stream ends with AnswerReady"
-        return answer
+        return finished(self.stream(question, top_k, cutoff, where))
 
     def stream(
         self, question: str, top_k: int | None = None, cutoff: float | None = None, where: Filter = None
-    ) -> Iterator[StreamEvent]:
-        """The same as `ask`, while it happens: HitsFound, TextPiece …, AnswerReady."""
+    ) -> Generator[StreamEvent, None, None]:
+        """The same as `ask`, while it happens; closing it stops the request that is under way.
+
+        HitsFound, then TextPiece, CitationFound and ClaimChecked as they come, UsageKnown when a chat model was
+        asked, and AnswerReady; or Failed, after which the error is raised.
+        """
+        with traced(self._tracing):
+            return reported(along("kb.question", self._events(question, top_k, cutoff, where)))
+
+    def _events(
+        self, question: str, top_k: int | None, cutoff: float | None, where: Filter
+    ) -> Generator[StreamEvent, None, None]:
         started = time.perf_counter()
-        result = self.search(question, top_k, cutoff, where)
+        note_text(question=question)
+        with metered() as meter:
+            result = self.search(question, top_k, cutoff, where)
+        yield from self._answered(result, started, meter.usage)
+
+    def chat(self) -> Conversation:
+        """Begin a conversation, where questions may lean on those before. Raises MissingKeyError."""
+        return self._conversation(self.search, self._answered)
+
+    def _answered(self, result: SearchResult, started: float, searched: Usage | None) -> Iterator[StreamEvent]:
+        """Answer from what a search found; see `Answerer.stream`."""
         answerer = Answerer(
             generator=self._generator,
             document=self._current.opened(self.embedder).document,
             embedder=self.embedder.name,
             nearest=self.settings.retrieval.top_k,
+            nearness=self._nearness,
+            on_unsupported=self.settings.generation.on_unsupported,
         )
-        yield from answerer.stream(result, started)
+        return answerer.stream(result, started, searched)
+
+    # ── the same for programs with an event loop; cancelling the task stops the request ──
+
+    async def search_async(
+        self, question: str, top_k: int | None = None, cutoff: float | None = None, where: Filter = None
+    ) -> SearchResult:
+        """As `search`."""
+        return await computed(lambda: self.search(question, top_k, cutoff, where))
+
+    async def ask_async(
+        self, question: str, top_k: int | None = None, cutoff: float | None = None, where: Filter = None
+    ) -> Answer:
+        """As `ask`."""
+        return await computed(lambda: self.ask(question, top_k, cutoff, where))
+
+    def stream_async(
+        self, question: str, top_k: int | None = None, cutoff: float | None = None, where: Filter = None
+    ) -> AsyncGenerator[StreamEvent, None]:
+        """As `stream`."""
+        return iterated(lambda: self.stream(question, top_k, cutoff, where))
 
     def status(self) -> Status:
         """What the collection holds now, and how it is; see `upkeep`."""

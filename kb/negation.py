@@ -20,6 +20,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from kb.as_sent import as_sent
 from kb.components import Message
 from kb.display import place_of
 from kb.errors import ServiceError
@@ -151,7 +152,7 @@ class Negation:
 
 def _prompt(asked: str, hit: Hit) -> tuple[Message, ...]:
     """The messages that ask about one passage, which stands in a fence that it can't close."""
-    text = hit.chunk.embedded_text
+    text, asked = as_sent(hit.chunk.embedded_text), as_sent(asked)
     tag = fence_tag([text, asked])
     fenced = f"<passage-{tag}>\n{text}\n</passage-{tag}>"
     return Message("system", _RULES.format(tag=tag)), Message("user", f"{fenced}\n\n{asked}")

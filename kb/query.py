@@ -1,7 +1,8 @@
 """Ask a question: `python -m kb.query "…"`. A command only; nobody imports this file.
 
 Exit status: 0 answered, 1 not answered, 2 an error with a message, 70 what nobody foresaw. Without a
-question it is a prompt, or asks what stdin holds line by line; then the highest status of all questions.
+question it is a prompt, where questions may lean on those before, or asks what stdin holds line by line,
+each by itself; then the highest status of all questions.
 """
 
 from __future__ import annotations
@@ -9,19 +10,21 @@ from __future__ import annotations
 import argparse
 import shlex
 import sys
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from kb import command
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from kb.answers import Answer
+    from kb.conversation import Conversation
     from kb.knowledge_base import KnowledgeBase
     from kb.records import SearchResult
     from kb.terminal import Terminal
+
+    Asked = KnowledgeBase | Conversation
 
 ANSWERED, NOT_ANSWERED = 0, 1
 
@@ -98,9 +101,23 @@ def _run(options: argparse.Namespace) -> int:
     with KnowledgeBase.open(options.config, quiet=quiet, **overrides) as base:
         if question is None:
             return _prompt(base, options)
-        status = _ask(base, question, options)
+        status = _ask(base, base, question, options)
         _warn(base, options)
         return status
+
+
+def _prompt(base: KnowledgeBase, options: argparse.Namespace) -> int:
+    """Ask until the input ends: people hold a conversation, the lines of a file are questions by themselves."""
+    from kb import query_prompt
+
+    def warn() -> None:
+        _warn(base, options)
+
+    if not query_prompt.is_interactive():
+        return query_prompt.ask_each(lambda question: _ask(base, base, question, options), warn)
+    session = base.chat()
+    query_prompt.converse(session, lambda question: _ask(base, session, question, options), warn)
+    return ANSWERED
 
 
 def _question(words: Sequence[str]) -> str:
@@ -116,55 +133,56 @@ def _question(words: Sequence[str]) -> str:
     return question.removeprefix("\ufeff").strip()
 
 
-def _ask(base: KnowledgeBase, question: str, options: argparse.Namespace) -> int:
+def _ask(base: KnowledgeBase, asked: Asked, question: str, options: argparse.Namespace) -> int:
     if options.search_only:
         return _search(base, question, options)
     from kb import display
 
     if options.json:
-        answer = base.ask(question, options.top_k, options.cutoff, options.where)
+        answer = asked.ask(question, options.top_k, options.cutoff, options.where)
         more = display.explanation_as_dict(answer.hits, answer.dropped, answer.notes) if options.explain else {}
         for note in answer.notes:
             command.say(f"note: {note}")
         command.write_json({**display.answer_as_dict(answer), **more})
     else:
-        answer = _on_terminal(base, question, options) if command.on_terminal() else _as_text(base, question, options)
+        shown = _on_terminal(base, asked, question, options) if command.on_terminal() else None
+        answer = shown or _as_text(asked, question, options)
         _explain(answer, options)
     return ANSWERED if answer.answered else NOT_ANSWERED
 
 
-def _on_terminal(base: KnowledgeBase, question: str, options: argparse.Namespace) -> Answer:
+def _on_terminal(base: KnowledgeBase, asked: Asked, question: str, options: argparse.Namespace) -> Answer:
     terminal = _terminal(base)
     if options.stream:
-        answer = _streamed(base, question, options, terminal.piece)
+        answer = _streamed(asked, question, options, terminal.piece)
         terminal.end_of_text()
     else:
-        answer = base.ask(question, options.top_k, options.cutoff, options.where)
+        answer = asked.ask(question, options.top_k, options.cutoff, options.where)
         terminal.text(answer)
     terminal.below(answer)
     return answer
 
 
-def _as_text(base: KnowledgeBase, question: str, options: argparse.Namespace) -> Answer:
+def _as_text(asked: Asked, question: str, options: argparse.Namespace) -> Answer:
     from kb import display
 
     if options.stream:
-        answer = _streamed(base, question, options, lambda piece: command.write(display.safe(piece)))
+        answer = _streamed(asked, question, options, lambda piece: command.write(display.safe(piece)))
         command.write("\n\n".join(["", *display.below_text(answer)]) + "\n")
     else:
-        answer = base.ask(question, options.top_k, options.cutoff, options.where)
+        answer = asked.ask(question, options.top_k, options.cutoff, options.where)
         command.write(display.as_text(answer) + "\n")
     return answer
 
 
-def _streamed(base: KnowledgeBase, question: str, options: argparse.Namespace, show: Callable[[str], None]) -> Answer:
+def _streamed(asked: Asked, question: str, options: argparse.Namespace, show: Callable[[str], None]) -> Answer:
     """Show the text as it comes."""
     from kb.answers import AnswerReady, TextPiece
 
     answer: Answer | None = None
     begun = False
     try:
-        for event in base.stream(question, options.top_k, options.cutoff, options.where):
+        for event in asked.stream(question, options.top_k, options.cutoff, options.where):
             if isinstance(event, TextPiece):
                 show(event.text)
                 begun = True
@@ -205,11 +223,15 @@ def _terminal(base: KnowledgeBase) -> Terminal:
 def _explain(found: Answer | SearchResult, options: argparse.Namespace) -> None:
     if not options.explain:
         return
-    from kb.display import explanation
+    from kb.answers import Answer
+    from kb.display import explanation, usage_line
 
     out = {drop.hit.chunk.id for drop in found.dropped}  # an answer not found shows dropped hits as the nearest
     kept = [hit for hit in found.hits if hit.chunk.id not in out]
-    command.write("\n" + "\n".join(explanation(kept, found.dropped, found.cutoff, found.where)) + "\n")
+    lines = explanation(kept, found.dropped, found.cutoff, found.where)
+    if isinstance(found, Answer) and found.usage is not None:
+        lines.append(usage_line(found.usage))
+    command.write("\n" + "\n".join(lines) + "\n")
 
 
 def _warn(base: KnowledgeBase, options: argparse.Namespace) -> None:
@@ -237,61 +259,6 @@ def _ingest_command(root: Path, base: KnowledgeBase, options: argparse.Namespace
         if getattr(options, name):
             words += [f"--{name}", getattr(options, name)]
     return shlex.join(words)
-
-
-# ── the prompt ──
-
-
-def _prompt(base: KnowledgeBase, options: argparse.Namespace) -> int:
-    """Ask until the input ends; an error of one question does not end it."""
-    interactive = sys.stdin is not None and sys.stdin.isatty()
-    statuses: list[int] = []
-    for question in _questions(interactive):
-        try:
-            statuses.append(_ask(base, question, options))
-            if len(statuses) == 1:
-                _warn(base, options)
-        except BrokenPipeError:
-            raise
-        except Exception as error:  # noqa: BLE001  it is shown, and the next question may go well
-            statuses.append(command.report(error))
-    if interactive:
-        return ANSWERED
-    return max(statuses) if statuses else command.report(_no_question())
-
-
-def _no_question() -> Exception:
-    from kb.errors import KbError
-
-    return KbError("there is no question; write it behind the command, in quotes")
-
-
-def _questions(interactive: bool) -> Iterator[str]:
-    """The lines of stdin that are not blank."""
-    if interactive:
-        if command.on_terminal():
-            with suppress(ImportError):  # not on every system; then lines are edited as the terminal does it
-                import readline  # noqa: F401  importing it is what makes input() edit lines and keep a history
-        command.say("Ask a question; Ctrl-D ends.")
-    while (line := _line(interactive)) is not None:
-        if line.strip():
-            yield line.strip()
-            if interactive and command.on_terminal():
-                command.write("\n")
-
-
-def _line(interactive: bool) -> str | None:
-    """The next line, or None at the end of the input."""
-    if not interactive:
-        return (sys.stdin.readline() or None) if sys.stdin is not None else None
-    try:
-        if command.on_terminal():
-            return input("? ")
-        command.say_on("? ")
-        return input()
-    except EOFError:
-        command.say_on("\n")
-        return None
 
 
 if __name__ == "__main__":

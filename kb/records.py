@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from kb.display import PrettyPrinter
     from kb.errors import RefusedError
 
     FloatArray: TypeAlias = NDArray[np.float32]
@@ -139,7 +140,8 @@ class Step(NamedTuple):
     stage: str
     """`dense`, `keyword`, `script` (nearest in another script), `fused`, `identifier` (kept below the cutoff
     for an identifier of the question), `wording 2` … and `expanded` (found by other wordings of the question),
-    the scorer of a reranker, or `negation` (a model says that what the question excludes is respected)."""
+    the scorer of a reranker, `negation` (a model says that what the question excludes is respected), or `earlier`
+    (cited by an earlier answer of the conversation)."""
     rank: int
     """From 1, among those that the stage looked at."""
     score: float
@@ -193,3 +195,21 @@ class SearchResult:
     notes: tuple[str, ...] = ()
     where: tuple[str, ...] = ()
     """The filter, each condition as `field=value`; none of all documents."""
+
+    def _repr_html_(self) -> str:
+        """What was found as a notebook shows it."""
+        from kb.notebook import search_as_html
+
+        return search_as_html(self)
+
+    def _repr_markdown_(self) -> str:
+        """The same where a notebook is shown without HTML."""
+        from kb.display import hits_as_markdown
+
+        return hits_as_markdown(self)
+
+    def _repr_pretty_(self, printer: PrettyPrinter, _cycle: bool) -> None:
+        """The same in an IPython terminal."""
+        from kb.display import hits_as_text
+
+        printer.text(hits_as_text(self))

@@ -14,6 +14,7 @@ from kb.expansion import Expanded, Expander, fuse_wordings
 from kb.negation import Negation
 from kb.records import Dropped, Hit, Reranked, SearchResult, Step
 from kb.thresholds import cut, relative
+from kb.tracing import span
 from kb.words import identifiers
 
 if TYPE_CHECKING:
@@ -56,9 +57,11 @@ class Retriever:
         asked = [question for question in dict.fromkeys(questions) if question.strip()]
         results: dict[str, SearchResult] = {}
         if asked:
-            expanded = self.expander.expand(asked) if self.expander else [Expanded(question) for question in asked]
+            expanded = self._expanded(asked)
             wordings = [wording for one in expanded for wording in one.wordings]
-            found = self.recall.many(wordings, max(self.retrieval.candidates, top_k), narrowed)
+            with span("kb.recall", wordings=len(wordings), embedder=self.recall.embedder.name) as told:
+                found = self.recall.many(wordings, max(self.retrieval.candidates, top_k), narrowed)
+                told.set(candidates=sum(len(recalled.hits) for recalled in found))
             fused = fuse_wordings(found, expanded, self.recall.keyword.fusion_k)
             for one, recalled in zip(expanded, fused, strict=True):
                 result = self._ranked(one.question, recalled, top_k, cutoff)
@@ -77,7 +80,9 @@ class Retriever:
         dropped += out
         kept, out = relative(reranked.hits, reranked.scale, self.retrieval.relative_threshold, candidates)
         dropped += out
-        checked = self.negation.check(question, kept, lambda hits: len(self._grouped(hits)[0]) >= top_k)
+        with span("kb.exclude", hits=len(kept)) as told:
+            checked = self.negation.check(question, kept, lambda hits: len(self._grouped(hits)[0]) >= top_k)
+            told.set(left_out=len(checked.dropped))
         dropped += checked.dropped
         kept, out = self._grouped(checked.hits)
         dropped += out
@@ -92,9 +97,20 @@ class Retriever:
             notes=(*reranked.notes, *notes, *checked.notes),
         )
 
+    def _expanded(self, questions: Sequence[str]) -> list[Expanded]:
+        if self.expander is None:
+            return [Expanded(question) for question in questions]
+        with span("kb.expand", questions=len(questions)) as told:
+            expanded = self.expander.expand(questions)
+            told.set(wordings=sum(len(one.others) for one in expanded))
+            return expanded
+
     def _reranked(self, question: str, hits: Sequence[Hit]) -> tuple[Reranked, list[Dropped]]:
         """The reranker's order; what it doesn't look at, or leaves out, is dropped."""
-        reranked = self.reranker.rerank(question, hits[: self.reranked])
+        name = type(self.reranker).__module__.rpartition(".")[2]
+        with span("kb.rerank", reranker=name, candidates=len(hits[: self.reranked])) as told:
+            reranked = self.reranker.rerank(question, hits[: self.reranked])
+            told.set(ranked=reranked.scale is not None)
         if reranked.scale is None:  # still in retrieval's order, so that the rest may follow
             return replace(reranked, hits=(*reranked.hits, *hits[self.reranked :])), []
         ranked = [_with_step(hit, rank) for rank, hit in enumerate(reranked.hits, start=1)]

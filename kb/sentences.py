@@ -15,6 +15,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from kb.marker_grammar import BRACKETED_NUMBERS
+
 Span = tuple[int, int]
 
 CJK = "\u3005\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff"
@@ -26,7 +28,7 @@ _CJK = re.compile(f"[{CJK}]")
 _HEADING = re.compile(r"[ ]{0,3}#{1,6}(?:\s|$)")
 _RULE = re.compile(r"[ \t]*([-=*_~#＝－ー─━])(?:[ \t]*\1){2,}\s*$")
 _TABLE_ROW = re.compile(r"[ \t]*\|")
-_FENCE = re.compile(r"[ \t]*(`{3,}|~{3,})")
+_FENCE = re.compile(r"[ \t]*(?:>[ \t]*)*(`{3,}|~{3,})")
 _ITEM = re.compile(
     r"[ \t]*(?:>[ \t]*)*(?:"
     r"[-*+–•‣▪◦]\s|[・●○◆◇■□▶►※★☆◎△▲▼]|"
@@ -42,9 +44,7 @@ _CLOSERS = re.compile(r"[\"'”’」』》〉›»）)\]】〕］}*_`]{1,8}")
 _OPENERS = "\"'“‘「『《〈‹«（(【〔［{*_`"
 # Citation markers after the full stop belong to the sentence before it: "It is so. [1][2] Next";
 # "[1](" is a link, which belongs to the next.
-_MARKERS = re.compile(
-    r"[ ]?(?:\[\d[\d ,\-–]{0,24}\]|【\d[\d ,、\-–]{0,24}】|［[\d０-９][\d０-９,，、\-–]{0,24}］)+(?!\()"
-)
+_MARKERS = re.compile(rf"[ ]?{BRACKETED_NUMBERS}+(?!\()")
 _QUOTATIVE = re.compile("(?:と|って|など|という)")
 _FULL = frozenset("。！？｡؟।")
 
@@ -97,6 +97,31 @@ def sentence_spans(text: str) -> list[Span]:
     return spans
 
 
+def fenced_spans(text: str) -> list[Span]:
+    """Spans of the code fences of a Markdown text; one that is never closed runs to the end."""
+    spans: list[Span] = []
+    fence, opened, position = "", 0, 0
+    for line in _lines(text):
+        before, fence = fence, fence_after(fence, line)
+        if fence and not before:
+            opened = position
+        position += len(line)
+        if before and not fence:
+            spans.append((opened, position))
+    return [*spans, (opened, len(text))] if fence else spans
+
+
+def fence_after(fence: str, line: str) -> str:
+    """The code fence that is open after a line, when `fence` was before it; "" for none."""
+    found = _FENCE.match(line)
+    if found is None:
+        return fence
+    if not fence:
+        return found.group(1)
+    closes = found.group(1).startswith(fence) and not line[found.end() :].strip()
+    return "" if closes else fence
+
+
 def _add(spans: list[Span], text: str, start: int, end: int) -> None:
     piece = text[start:end]
     left = len(piece) - len(piece.lstrip())
@@ -124,12 +149,7 @@ def _blocks(text: str) -> Iterator[_Block]:
         if open_start is not None and not goes_on:
             yield _Block(open_start, open_end, whole=False)
             open_start = None
-        if fence_mark is not None:
-            mark = fence_mark.group(1)
-            if not fence:
-                fence = mark
-            elif mark.startswith(fence) and not line[fence_mark.end() :].strip():
-                fence = ""
+        fence = fence_after(fence, line)
         if blank:
             continue
         if whole:

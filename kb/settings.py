@@ -11,14 +11,14 @@ from __future__ import annotations
 
 from contextvars import ContextVar
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, TypeAlias
 
 from pydantic import Field, ValidationError, field_validator
 from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
 from kb.errors import ConfigError
-from kb.settings_services import ChatPurpose, ChatSection, PricesTable
+from kb.settings_services import ChatPricesTable, ChatPurpose, ChatSection, PricesTable, ServiceOptions
 from kb.settings_sources import CONFIG_FILE, ENV_FILE, ENV_PREFIX, Origins, Place, explain
 from kb.settings_tables import (
     BaseUrl,
@@ -36,10 +36,12 @@ __all__ = [
     "ENV_FILE",
     "ENV_PREFIX",
     "BaseUrl",
+    "ChatPricesTable",
     "ChatPurpose",
     "ChatSection",
     "ChunkingSection",
     "ComponentOptions",
+    "ConversationSection",
     "EmbeddingSection",
     "ExpansionSection",
     "GenerationSection",
@@ -52,13 +54,18 @@ __all__ = [
     "PricesTable",
     "RerankSection",
     "RetrievalSection",
+    "ServiceOptions",
     "Settings",
     "StoreSection",
+    "TracingSection",
     "VariableName",
     "component_names",
     "explain_validation",
     "load_settings",
 ]
+
+
+OnUnsupported: TypeAlias = Literal["flag", "drop", "regenerate"]
 
 
 class LoadingSection(ComponentSection):
@@ -109,6 +116,7 @@ class GenerationSection(ComponentSection):
 
     kind: ClassVar[str] = "generation"
     use: str = "extractive"
+    on_unsupported: OnUnsupported = "flag"
 
 
 class KeywordSection(Table):
@@ -155,6 +163,12 @@ class NegationSection(Table):
     most_checked: int = Field(20, ge=1, le=1000)
 
 
+class ConversationSection(Table):
+    """Questions one after another."""
+
+    rewrite: Literal["auto", "model", "words", "off"] = "auto"
+
+
 class IngestSection(Table):
     """Folder → collection."""
 
@@ -162,6 +176,13 @@ class IngestSection(Table):
     max_removal_share: float = Field(0.5, ge=0, le=1)
     max_removal_from: int = Field(10, ge=1)
     prices: PricesTable = PricesTable()
+
+
+class TracingSection(Table):
+    """Spans of OpenTelemetry."""
+
+    enabled: bool = False
+    content: bool = False
 
 
 _open_places: ContextVar[tuple[Place, ...]] = ContextVar("open_places", default=())
@@ -188,8 +209,10 @@ class Settings(BaseSettings):
     rerank: RerankSection = RerankSection()
     negation: NegationSection = NegationSection()
     generation: GenerationSection = GenerationSection()
+    conversation: ConversationSection = ConversationSection()
     chat: ChatSection = ChatSection()
     ingest: IngestSection = IngestSection()
+    tracing: TracingSection = TracingSection()
 
     @field_validator("documents_dir", "data_dir", "collection", mode="before")
     @classmethod

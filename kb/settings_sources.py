@@ -35,7 +35,7 @@ _SECRET_NAME = re.compile(r"^(?!KB_).*(KEY|TOKEN|SECRET|PASSW)", re.IGNORECASE)
 _LEAST_SECRET = 4
 """A shorter value is a placeholder, and would hide every word that it is part of."""
 
-_SECRET_KEY = re.compile(r"passw|secret|api_key|access_token")
+_SECRET_KEY = re.compile(r"passw|secret|api_key|access_token|^headers$|^proxy$")
 _LOOKS_SECRET = re.compile(r"^(sk|pk|Bearer)[-_ ]|://[^/]*@|(?=[\w-]*\d)(?=[\w-]*[A-Za-z])[\w-]{20,}")
 """The usual beginnings of a key, an address with a password, and long runs of letters and digits."""
 

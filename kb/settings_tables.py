@@ -49,9 +49,14 @@ BaseUrl = Annotated[str, AfterValidator(_is_base_url)]
 
 def _list_from_text(text: str) -> object:
     """A list in a variable: `["a", "b"]`, or one item as it is."""
+    return _from_json(text) if text.startswith("[") else [text]
+
+
+def _from_json(text: str) -> object:
+    """What a variable holds as JSON, or its text."""
     try:
-        return json.loads(text) if text.startswith("[") else [text]
-    except json.JSONDecodeError:
+        return json.loads(text)
+    except (json.JSONDecodeError, RecursionError):
         return text
 
 
@@ -69,6 +74,8 @@ class Table(BaseModel):
             raise PydanticCustomError("bool", "should not be true or false")  # pydantic would make it 1 or 0
         if isinstance(value, str) and get_origin(annotation) is tuple:
             return _list_from_text(value)
+        if isinstance(value, str) and get_origin(annotation) is dict:
+            return _from_json(value)
         return value
 
 

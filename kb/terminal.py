@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 from rich.cells import cell_len
 
-from kb.display import nearest_hits, nothing_kept, one_each, place_of, scores, snippet
+from kb.display import checked_lines, nearest_hits, nothing_kept, one_each, place_of, scores, snippet
 from kb.inert import one_line, safe
 
 if TYPE_CHECKING:
@@ -186,8 +186,9 @@ class Terminal:
         ]
         if nearest:
             nearest.insert(0, self._painted(f"Nearest passages (similarity, cutoff {answer.cutoff:.2f}):", _QUIET))
+        checked = [self._wrapped(line, _WARNING) for line in checked_lines(answer)]
         notes = [self._wrapped(f"Note: {one_line(note)}", _WARNING) for note in answer.notes]
-        for block in filter(None, (sources, nearest, notes)):
+        for block in filter(None, (sources, checked, nearest, notes)):
             self._write("\n" + "\n".join(block) + "\n")
 
     def hits(self, result: SearchResult) -> None:

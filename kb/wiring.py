@@ -2,27 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from kb.abilities import Revises
 from kb.base import Base
 from kb.components import AnswerGenerator, Chat, Chunker, Embedder, Parts, Reranker, build_component
+from kb.errors import ConfigError
 from kb.expansion import Expander
 from kb.ingest.remembering import RememberingEmbedder
 from kb.negation import Negation
 from kb.recall import Recall
+from kb.remembered_vectors import RememberedVectors
 from kb.retrieval import Retriever
+from kb.rewriting import Rewriter
 from kb.settings import ChatPurpose, Origins, Settings
+from kb.tracing import Tracing
+
+if TYPE_CHECKING:
+    from kb.answers import StreamEvent, Usage
+    from kb.conversation import Conversation
+    from kb.filters import Filter
+    from kb.records import SearchResult
+    from kb.verdicts import Nearness
 
 
 class Wiring:
-    """The configured embedder, chunker, retriever and generator."""
+    """The configured embedder, chunker, retriever and generator.
+
+    Raises:
+        ConfigError: tracing is on, and its package is not installed.
+    """
 
     def __init__(self, settings: Settings, origins: Origins, *, quiet: bool) -> None:
         self.settings = settings
         self._origins = origins
         self._quiet = quiet
+        section = settings.tracing
+        self._tracing = Tracing.open(content=section.content) if section.enabled else None
 
     @cached_property
     def embedder(self) -> Embedder:
@@ -71,11 +89,60 @@ class Wiring:
         return Negation(section.check != "off", chat, section.most_checked)
 
     @cached_property
+    def _rewriter(self) -> Rewriter | None:
+        """The model that makes follow-ups questions of their own; None when words do."""
+        how, chat = self.settings.conversation.rewrite, self.settings.chat
+        if how == "model":
+            return Rewriter(self._chat(chat.rewrite))
+        if how == "auto" and self.settings.generation.use == "openai":
+            from kb.services.connection import BASE_URL_VARIABLE
+
+            return Rewriter(self._chat(chat.rewriting(elsewhere=bool(self._origins.secret(BASE_URL_VARIABLE)))))
+        return None
+
+    def _conversation(
+        self,
+        search: Callable[[str, int | None, float | None, Filter], SearchResult],
+        answer: Callable[[SearchResult, float, Usage | None], Iterator[StreamEvent]],
+    ) -> Conversation:
+        """A new conversation; the arguments are those of `Conversation`."""
+        from kb.conversation import Conversation
+
+        return Conversation(
+            search,
+            answer,
+            rewrites=self.settings.conversation.rewrite != "off",
+            rewriter=self._rewriter,
+            one_of_each_document=self.settings.retrieval.group_by == "document",
+            tracing=self._tracing,
+        )
+
+    @cached_property
     def _generator(self) -> AnswerGenerator:
         generator: AnswerGenerator = self._component(
             "generation", self.settings.generation, embedder=self.embedder, chat=self._answer_chat
         )
+        section = self.settings.generation
+        if section.on_unsupported == "regenerate" and not isinstance(generator, Revises):
+            raise ConfigError(
+                f'[generation] on_unsupported = "regenerate" needs a generator that writes, such as "openai"; '
+                f'use = "{section.use}" only quotes'
+            )
         return generator
+
+    @property
+    def _nearness(self) -> Nearness | None:
+        """Compares a claim with sentences in another language; the limits of kb.verdicts are measured with e5."""
+        return self._similarities if self.settings.embedding.use == "e5" else None
+
+    def _similarities(self, text: str, sentences: Sequence[str]) -> Sequence[float]:
+        vectors = self._compared.of([text, *sentences])
+        similarities: Sequence[float] = (vectors[1:] @ vectors[0]).tolist()
+        return similarities
+
+    @cached_property
+    def _compared(self) -> RememberedVectors:
+        return RememberedVectors(self.embedder)
 
     def _answer_chat(self) -> Chat:
         return self._chat(self.settings.chat.answer)
@@ -86,7 +153,7 @@ class Wiring:
     def _chat(self, purpose: ChatPurpose) -> Chat:
         from kb.services.chat import OpenAIChat
 
-        return OpenAIChat(purpose, self._origins.secret)
+        return OpenAIChat(purpose, self._origins.secret, prices=self.settings.chat.prices)
 
     def _retriever(self, base: Base) -> Retriever:
         """Searches one generation of a collection."""

@@ -8,9 +8,25 @@ from __future__ import annotations
 import argparse
 
 from kb import command
-from pipelines import _evaluate_abstain, _evaluate_chunking, _evaluate_golden, _evaluate_negation, _evaluate_retrieval
+from pipelines import (
+    _evaluate_abstain,
+    _evaluate_chunking,
+    _evaluate_citations,
+    _evaluate_golden,
+    _evaluate_negation,
+    _evaluate_retrieval,
+    _evaluate_verdicts,
+)
 
-EVALUATIONS = (_evaluate_golden, _evaluate_retrieval, _evaluate_chunking, _evaluate_abstain, _evaluate_negation)
+EVALUATIONS = (
+    _evaluate_golden,
+    _evaluate_retrieval,
+    _evaluate_chunking,
+    _evaluate_abstain,
+    _evaluate_negation,
+    _evaluate_verdicts,
+    _evaluate_citations,
+)
 """Each adds one subcommand, whose `run` prints what was measured."""
 
 

@@ -10,16 +10,19 @@ import base64
 import contextlib
 import hashlib
 import json
+import select
 import socket
+import ssl
 import subprocess
 import sys
 import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -32,7 +35,7 @@ class Reply:
     """One scripted answer; `pieces` are written and flushed one by one, then the connection may just drop."""
 
     status: int = 200
-    pieces: Sequence[bytes] = ()
+    pieces: Iterable[bytes] = ()
     content_type: str = "application/json"
     headers: dict[str, str] = field(default_factory=dict)
     drops: bool = False
@@ -44,6 +47,8 @@ class Request:
     path: str
     body: dict[str, Any]
     authorization: str
+    headers: dict[str, str] = field(default_factory=dict)
+    """By their names in lower case."""
 
 
 Script = Callable[[Request], Reply]
@@ -57,11 +62,15 @@ class _Server(ThreadingHTTPServer):
 
 
 class ScriptedServer:
-    """Answers each request by `script`; `requests` are all that came, in order."""
+    """Answers each request by `script`; `requests` are all that came, in order.
+
+    `left` are those whose client closed the connection before it had the whole answer.
+    """
 
     def __init__(self, script: Script) -> None:
         self.script = script
         self.requests: list[Request] = []
+        self.left: list[Request] = []
         outer = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -70,25 +79,36 @@ class ScriptedServer:
 
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers.get("content-length", 0)))
-                request = Request(self.path, json.loads(body or b"{}"), self.headers.get("authorization", ""))
+                headers = {name.lower(): value for name, value in self.headers.items()}
+                request = Request(self.path, json.loads(body or b"{}"), headers.get("authorization", ""), headers)
                 outer.requests.append(request)
-                self._send(outer.script(request))
+                self._send(request, outer.script(request))
 
-            def _send(self, reply: Reply) -> None:
-                time.sleep(reply.wait_seconds)
+            def _send(self, request: Request, reply: Reply) -> None:
+                if reply.wait_seconds and self._client_leaves(reply.wait_seconds):
+                    outer.left.append(request)
+                    self.close_connection = True
+                    return
                 self.send_response(reply.status)
                 self.send_header("Content-Type", reply.content_type)
                 self.send_header("Transfer-Encoding", "chunked")
                 for name, value in reply.headers.items():
                     self.send_header(name, value)
                 self.end_headers()
-                with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # the client may have left
+                try:
                     for piece in reply.pieces:
                         self.wfile.write(f"{len(piece):x}\r\n".encode() + piece + b"\r\n")
                         self.wfile.flush()
                     if not reply.drops:
                         self.wfile.write(b"0\r\n\r\n")
+                except (BrokenPipeError, ConnectionResetError, ssl.SSLEOFError):
+                    outer.left.append(request)
                 self.close_connection = reply.drops
+
+            def _client_leaves(self, seconds: float) -> bool:
+                """Wait so long, or until the client has closed the connection."""
+                readable = select.select([self.connection], [], [], seconds)[0]
+                return bool(readable) and not self.connection.recv(1, socket.MSG_PEEK)
 
             def log_message(self, format: str, *args: Any) -> None:
                 """Keep stderr for the tests."""
@@ -99,10 +119,21 @@ class ScriptedServer:
         self._thread.start()
         self.base_url = f"http://127.0.0.1:{self._server.server_port}/v1"
 
+    def encrypt(self, certificate: Path) -> None:
+        """Speak TLS from now on, with a certificate and its key from one file."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(certificate)
+        self._server.socket = context.wrap_socket(self._server.socket, server_side=True)
+        self.base_url = self.base_url.replace("http://", "https://")
+
     def close(self) -> None:
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
+
+
+Serve = Callable[[Script], ScriptedServer]
+"""Starts one, as the fixture `serve` does."""
 
 
 @contextlib.contextmanager

@@ -20,7 +20,7 @@ from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
 
 from kb import background, display, errors, recall, records
-from kb.answers import Answer, Citation, Claim, Usage
+from kb.answers import Answer, Citation, Claim, Usage, Verdict
 from kb.components import component_module
 from kb.embedding import e5, hashing, openai
 from kb.evaluation.golden import KINDS, load_questions
@@ -345,11 +345,14 @@ def test_the_json_example_has_the_keys_of_an_answer() -> None:
     shown = json.loads(block.text)
     hit = records.Hit(records.Chunk("c", "d", "t", 0, 1), "s", 0.5, "fused", 0.5)
     citation = Citation(1, "s", None, None, 0, 1, "t", "c")
-    answer = Answer("q", True, "t", (citation,), (hit,), 0.1, 0.5, "e", "g", 0.1)
+    claim = Claim("t", 0, 1, (1,), "supported", 1.0, (citation,), ("r",))
+    answer = Answer("q", True, "t", (citation,), (hit,), 0.1, 0.5, "e", "g", 0.1, claims=(claim,))
     real = display.answer_as_dict(answer)
     assert list(shown) == list(real)
-    for key in ("hits", "citations"):
+    for key in ("hits", "citations", "claims"):
         assert list(shown[key][0]) == list(real[key][0])
+    assert list(shown["claims"][0]["evidence"][0]) == list(real["citations"][0])
+    assert shown["claims"][0]["verdict"] in get_args(Verdict)
     assert shown["hits"][0]["scored_by"] in get_args(records.Scorer)
 
 

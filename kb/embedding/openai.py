@@ -19,7 +19,7 @@ from kb.records import EmbeddedPart
 from kb.services.clock import REAL_TIME, Clock
 from kb.services.embeddings import OpenAIEmbeddings
 from kb.services.tokens import BYTES, TokenCounter
-from kb.settings import BaseUrl, ComponentOptions, VariableName
+from kb.settings import ComponentOptions, ServiceOptions
 
 if TYPE_CHECKING:
     from kb.components import FloatArray
@@ -40,13 +40,10 @@ CUTOFFS = {"text-embedding-3-small": 0.7}
 UNMEASURED_CUTOFF = 0.3
 
 
-class Options(ComponentOptions):
+class Options(ServiceOptions, ComponentOptions):
     """`[embedding.openai]`."""
 
     model: str = Field("text-embedding-3-small", min_length=1)
-    base_url: BaseUrl = ""
-    """Empty: OPENAI_BASE_URL, else OpenAI itself."""
-    api_key_env: VariableName = "OPENAI_API_KEY"
     dimensions: int | None = Field(None, ge=1)
     """Shorter vectors, for models that can (text-embedding-3-*); None: the model's own."""
     vocabulary: Literal["auto", "cl100k_base", "o200k_base", "bytes"] = "auto"
@@ -56,12 +53,8 @@ class Options(ComponentOptions):
     max_batch_tokens: int = Field(MOST_TOKENS, ge=1, le=MOST_TOKENS)
     max_tokens: int = Field(MOST_TOKENS_OF_ONE, ge=1, le=MOST_TOKENS_OF_ONE)
     """Of one text; lower it for a service whose model sees less."""
-    timeout_seconds: float = Field(60.0, gt=0)
     in_flight: int = Field(4, ge=1, le=64)
     """Requests at the same time."""
-    requests_per_minute: int | None = Field(None, ge=1)
-    tokens_per_minute: int | None = Field(None, ge=1)
-    """Both None: found out from what the service says and refuses."""
     retries: int = Field(5, ge=0)
     """More than a chat's: an ingest sends many requests, and meets the rate limit more often."""
     encoding_format: Literal["base64", "float"] = "base64"
@@ -89,17 +82,12 @@ class OpenAIEmbedder:
     def __init__(self, options: Options, parts: Parts, clock: Clock = REAL_TIME) -> None:
         self._service = OpenAIEmbeddings(
             model=options.model,
-            base_url=options.base_url,
-            key_variable=options.api_key_env,
+            options=options,
             dimensions=options.dimensions,
             encoding_format=options.encoding_format,
-            timeout_seconds=options.timeout_seconds,
-            retries=options.retries,
             in_flight=options.in_flight,
             most_items=options.max_batch_items,
             most_tokens=options.max_batch_tokens,
-            requests_per_minute=options.requests_per_minute,
-            tokens_per_minute=options.tokens_per_minute,
             secret=parts.secret,
             clock=clock,
         )

@@ -67,7 +67,7 @@ def folder_collection(
     include = tuple("/" + _SPECIAL.sub(r"\\\1", file) for file in files)
     loading = base.settings.loading.model_copy(update={"include": include, "exclude": ()})
     with base.variant(documents_dir=folder, data_dir=home / "data", loading=loading) as own:
-        own.embedder = _with_known_texts(base.embedder, vectors)
+        own.embedder = with_known_texts(base.embedder, vectors)
         yield own
 
 
@@ -114,7 +114,7 @@ def _with_known_queries(embedder: Embedder, vectors: KnownVectors) -> Embedder:
     return remembering
 
 
-def _with_known_texts(embedder: Embedder, vectors: KnownVectors) -> Embedder:
+def with_known_texts(embedder: Embedder, vectors: KnownVectors) -> Embedder:
     """The same embedder; neither passages nor questions that were embedded once are embedded again."""
 
     def embed_parts(texts: Sequence[str]) -> Generator[EmbeddedPart, None, None]:

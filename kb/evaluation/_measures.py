@@ -25,6 +25,7 @@ _MRR_DEPTH = 10
 RESAMPLES = 1_000
 INTERVAL = 0.95
 SEED = 1
+_NORMAL_95 = 1.959964
 
 Rankings: TypeAlias = dict[str, list[str]]
 """Document ids, best first, by question."""
@@ -67,6 +68,18 @@ def _run(rankings: Rankings, depth: int) -> dict[str, dict[str, float]]:
         query: {document: float(-rank) for rank, document in enumerate(documents[:depth])}
         for query, documents in rankings.items()
     }
+
+
+def share_interval(found: int, of: int) -> tuple[float, float]:
+    """Where a share lies with a probability of 95 %, also near 0 and 1 (Wilson 1927, doi:10.2307/2276774).
+
+    >>> [round(end, 3) for end in share_interval(0, 100)]
+    [0.0, 0.037]
+    """
+    share, spread = found / of, _NORMAL_95**2 / of
+    middle = (share + spread / 2) / (1 + spread)
+    half = (spread * (share * (1 - share) + spread / 4)) ** 0.5 / (1 + spread)
+    return max(0.0, min(share, middle - half)), min(1.0, max(share, middle + half))
 
 
 def interval(values: Sequence[float]) -> tuple[float, float]:

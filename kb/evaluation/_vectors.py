@@ -34,6 +34,11 @@ class KnownVectors:
         self._queries = 0
 
     @property
+    def max_tokens(self) -> int:
+        """The most tokens of one text."""
+        return self._embedder.max_tokens
+
+    @property
     def embedded(self) -> int:
         """Texts that were not known, those that a chunker compared among them."""
         return self._paid.texts + self._queries

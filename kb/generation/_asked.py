@@ -48,6 +48,14 @@ _KINDS = (
         r"|\bprice\b|what does .* cost|多少钱|几元|价格是|收费|费用是多少|いくら|料金は",
         rf"[€¥￥$£]\s?\d|{_NUMBER}\s?(?:euros?|yuan|yen|pounds?|欧元|日元|元|円|ユーロ)|free\b|免费|無料|[%％]",
     ),
+    _kind(
+        r"(?:what|which) (?:exact )?date|on (?:what|which) day of"
+        r"|几月几[日号]|哪一?天|几号|何月何日|何日(?=に|まで|から|です)",
+        r"\d{1,2} (?:January|February|March|April|May|June|July|August|September|October|November|December)"
+        r"|(?:January|February|March|April|May|June|July|August|September|October|November|December) \d"
+        r"|\d{4}-\d{2}-\d{2}|\d+\s?[月日号]|(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day|周[一二三四五六日]|[月火水木金土日]曜"
+        r"|day \d|当天|次日|当日|翌日|同じ日|same day|next day",
+    ),
     _kind(r"what time|at what hour|几点|何時(?!間)", r"\d{1,2}[:：]\d{2}|\d+\s?(?:am|pm|点|時)"),
     _kind(
         r"how long"
@@ -78,6 +86,26 @@ _LATIN_WORD = re.compile(r"[A-Za-z][A-Za-z0-9]*(?:[-_.][A-Za-z0-9]+)*")
 _SENTENCE_START = re.compile(r"(?:^|[.?!:]\s)\s*[\"'(]*$")
 
 
+_DEFINED = (
+    re.compile(r"^what (?:is|are) (?:an? |the )?(?P<thing>.{1,60}?)\s*\??$", re.IGNORECASE),
+    re.compile(r"^(?:什么是|何谓)(?P<thing>.{1,30}?)[？?]?$"),
+    re.compile(r"^(?P<thing>.{1,30}?)(?:是什么(?:意思)?|是指什么)[？?]?$"),
+    re.compile(r"^(?P<thing>.{1,30}?)(?:とは(?:何|なん)?(?:ですか|でしょうか|のことですか)?)[？?。]?$"),
+)
+
+
+def definition(question: str) -> re.Pattern[str] | None:
+    """How a sentence begins that says what the thing is, when the question asks for nothing else."""
+    found = next((found for pattern in _DEFINED if (found := pattern.search(question.strip()))), None)
+    if found is None:
+        return None
+    return re.compile(
+        rf"(?:(?:an?|the) )?{re.escape(found['thing'])}(?:s|es)?\s?(?:[(（][^)）]*[)）])?\s?"
+        r"(?:is\b|are\b|means\b|refers\b|stands for\b|是|指|即|とは|は)",
+        re.IGNORECASE,
+    )
+
+
 def given_form(question: str) -> re.Pattern[str] | None:
     """What an answer must hold to be of the form that is asked for; None when any form will do."""
     for kind in _KINDS:
@@ -94,14 +122,22 @@ def unknown_names(question: str, texts: Iterable[str]) -> tuple[str, ...]:
     """The names and codes in Latin letters that a question is about and none of the texts holds.
 
     A name has a capital or a digit in it (`Shopify`, `iPhone`, `SEV1`); a word that is capitalised
-    because it begins a sentence is none.
+    because it begins a sentence is none. Words that follow each other are one name, of which the texts
+    may hold a part only: `William Maclure` is known where they speak of Maclure.
     """
     held = "\n".join(texts).casefold()
-    names = []
+    names: list[list[str]] = []
+    end = -1
     for match in _LATIN_WORD.finditer(question):
         word = match.group()
         begins = _SENTENCE_START.search(question[: match.start()]) is not None
         marked = word[1:] != word[1:].lower() or any(c.isdigit() for c in word) or (word[0].isupper() and not begins)
-        if marked and len(word) > 1 and word.casefold() not in held:
-            names.append(word)
-    return tuple(names)
+        if not marked:
+            continue
+        if names and question[end : match.start()] == " ":
+            names[-1].append(word)
+        else:
+            names.append([word])
+        end = match.end()
+    unknown = [words for words in names if not any(word.casefold() in held for word in words)]
+    return tuple(" ".join(words) for words in unknown if len(" ".join(words)) > 1)

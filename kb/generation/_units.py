@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-import csv
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
+from kb.answers import Quote
+from kb.generation._rows import cells_of, csv_delimiter, row_spans
+from kb.marker_grammar import BARE_NUMBERS
+from kb.markers import find_markers
 from kb.records import Hit
-from kb.sentences import sentence_spans
+from kb.sentences import fenced_spans, sentence_spans
 
-_FENCE = re.compile(r"^[ \t]*(?:>[ \t]*)*(`{3,}|~{3,})", re.MULTILINE)
 _HEADING = re.compile(r"^#{1,6}\s|^(?:=+|-+)$")
 _RULE_ROW = re.compile(r"^[\s|:+\-=]+$")
-_LIST_MARK = re.compile(r"^\s*(?:[-*+•]|\d{1,3}[.)、．])\s+")
+_LIST_MARK = re.compile(r"^\s*(?:[-*+•‣▪]\s+|[・●]\s*|\d{1,3}(?:[.)]\s+|[、．]\s*)|[(（]\d{1,2}[)）]\s*|[①-⑳]\s*)")
+_NUMBER_MARK = re.compile(r"^\s*[(（]?(?:\d{1,3}|[①-⑳])")
 _FRAGMENT = re.compile(r"^[\W\d_]*$")
 
 _CSV_SUFFIXES = (".csv", ".tsv")
-_CSV_DELIMITERS = "\t;|,"
 _CSV_LINE = re.compile(r"\S(?:.*\S)?")
 
 _QUESTION = re.compile(r"[?？][\"'”’」』）)\]*_]*$")
@@ -50,11 +52,25 @@ class Unit:
     delimiter: str | None = None
     """What parts the cells of a CSV file's row, "" for a single column; None for rows of other tables."""
 
+    list: int | None = None
+    """Which list of the chunk it is an item of, counted from 0; its items follow each other."""
+    numbered: bool = False
+    """Whether its list is one of numbered steps."""
+
     @property
-    def quotes(self) -> tuple[tuple[int, int, int], ...]:
-        """(number, start, end) of all that is quoted when this unit is."""
-        spans = [*([self.context_span] if self.context_span else []), (self.start, self.end)]
-        return tuple((self.number, start, end) for start, end in spans)
+    def alone(self) -> str:
+        """The words that it is judged by. A table's head, a list's lead-in or a FAQ's question says what it is about.
+
+        The sentence before does not: with its words, one that answers nothing would look as good as that one.
+        """
+        before = self.kind == "sentence" and not _QUESTION.search(self.context)
+        return self.text if before else f"{self.context} {self.text}".strip()
+
+    @property
+    def quotes(self) -> tuple[Quote, ...]:
+        """All that is quoted when this unit is: its own place, then its context's."""
+        spans = [(self.start, self.end), *([self.context_span] if self.context_span else [])]
+        return tuple(Quote(self.number, start, end) for start, end in spans)
 
 
 def units(hits: Sequence[Hit]) -> list[Unit]:
@@ -74,18 +90,19 @@ def _chunk_units(number: int, hit: Hit) -> list[Unit]:
     table, rows = _csv_rows(number, hit) if hit.source.lower().endswith(_CSV_SUFFIXES) else (None, [])
     text = hit.chunk.text[:table]
     headings = set(hit.chunk.heading_path)
-    fences = _fenced(text)
+    fences = fenced_spans(text)
     result: list[Unit] = []
     nothing = _Context()
     lead_in, before, head = nothing, nothing, _Context(_continued_head(hit))
     asked: _Context | None = None
-    for start, end in sentence_spans(text):
+    lists = 0
+    for start, end, is_row in row_spans(text, sentence_spans(text), paged=hit.chunk.page is not None):
         part = text[start:end]
         here = _Context(part, (start, end))
         if part in headings or _HEADING.match(part) or any(a <= start < b for a, b in fences):
             lead_in = before = head = nothing
             asked = None
-        elif _is_row(text, start, end):
+        elif is_row:
             if not head.text:
                 head = here
             elif not _RULE_ROW.match(part):
@@ -97,9 +114,13 @@ def _chunk_units(number: int, hit: Hit) -> list[Unit]:
                 asked = before = here
                 continue
             needed = asked or (lead_in if kind == "item" else before if _LEANS_BACK.match(part) else nothing)
-            result.append(Unit(number, start, end, part, kind, needed.text, needed.span))
+            unit = Unit(number, start, end, part, kind, needed.text, needed.span)
+            if kind == "item":
+                unit = replace(unit, list=lists, numbered=_NUMBER_MARK.match(part) is not None)
+            result.append(unit)
             asked = None
             if kind == "sentence":
+                lists += 1
                 lead_in = here if part.endswith((":", "：")) else nothing
             before = here
     return [*result, *rows]
@@ -109,25 +130,6 @@ def _chunk_units(number: int, hit: Hit) -> list[Unit]:
 class _Context:
     text: str = ""
     span: tuple[int, int] | None = None
-
-
-def _fenced(text: str) -> list[tuple[int, int]]:
-    """Spans of code fences; one that is never closed runs to the end."""
-    spans, opened, mark = [], -1, ""
-    for match in _FENCE.finditer(text):
-        fence = match.group(1)
-        if opened < 0:
-            opened, mark = match.start(), fence
-        elif fence[0] == mark[0] and len(fence) >= len(mark):
-            spans.append((opened, match.end()))
-            opened = -1
-    return [*spans, (opened, len(text))] if opened >= 0 else spans
-
-
-def _is_row(text: str, start: int, end: int) -> bool:
-    """Whether a span is a whole table row: `| a | b |`, or `a | b` as Word tables are read."""
-    line = text[text.rfind("\n", 0, start) + 1 :].split("\n", 1)[0].strip()
-    return line == text[start:end].strip() and (line.startswith("|") or " | " in line)
 
 
 def _continued_head(hit: Hit) -> str:
@@ -146,11 +148,11 @@ def _csv_rows(number: int, hit: Hit) -> tuple[int | None, list[Unit]]:
     if not lines:
         return None, []
     texts = [line.text for line in (head, *lines) if line.text]
-    delimiter = _csv_delimiter(texts)
+    delimiter = csv_delimiter(texts)
     # A chunk may begin within a row, what is left of whose cells would get the wrong names. Empty last cells are no
     # sign of that where all rows but the last, which may be cut off as well, have as many.
-    widths = [len(_cells(line.text, delimiter)) for line in lines]
-    torn = not begins and widths[0] != len(_cells(head.text, delimiter)) and {*widths[1:-1]} != {widths[0]}
+    widths = [len(cells_of(line.text, delimiter)) for line in lines]
+    torn = not begins and widths[0] != len(cells_of(head.text, delimiter)) and {*widths[1:-1]} != {widths[0]}
     rows = []
     for line in lines:
         needed = _Context() if torn and line is lines[0] else head
@@ -162,58 +164,36 @@ def _csv_rows(number: int, hit: Hit) -> tuple[int | None, list[Unit]]:
 def _continued_csv_head(hit: Hit) -> str:
     """As `_continued_head`; a line that shows no cells is the title, and the head row found no room."""
     last = hit.chunk.header.rsplit("\n", 1)[-1]
-    return last if _csv_delimiter([last]) else ""
-
-
-def _csv_delimiter(lines: Sequence[str]) -> str:
-    """What parts the first line into cells, and most others into as many; "" for a single column."""
-    most, delimiter = 0, ""
-    for candidate in _CSV_DELIMITERS:
-        widths = [len(_cells(line, candidate)) for line in lines]
-        alike = widths.count(widths[0]) if widths[0] > 1 else 0
-        if alike > most:
-            most, delimiter = alike, candidate
-    return delimiter
-
-
-def row_as_text(head: str, row: str, delimiter: str | None = None) -> str:
-    """A table row that reads by itself: `Plan: Team; Requests a minute: 300`.
-
-    Args:
-        head: The head row; "" when it isn't known.
-        row: The row.
-        delimiter: As `Unit.delimiter`.
-    """
-    names, cells = _cells(head, delimiter), _cells(row, delimiter)
-    # In a CSV file a row with fewer cells is one whose last cells are empty.
-    if len(cells) > len(names) or (delimiter is None and len(cells) < len(names)):
-        return ", ".join(cell for cell in cells if cell)
-    return "; ".join(f"{name}: {cell}" if name else cell for name, cell in zip(names, cells, strict=False) if cell)
-
-
-def _cells(row: str, delimiter: str | None) -> list[str]:
-    if delimiter is None:
-        return [cell.strip() for cell in re.split(r"(?<!\\)\|", row.strip().strip("|"))]
-    if not delimiter:
-        return [row]
-    try:
-        cells = next(csv.reader([row], delimiter=delimiter, skipinitialspace=True, strict=True))
-    except csv.Error:  # a quote that is a letter of the text, or a cell longer than Python allows
-        cells = row.split(delimiter)
-    return [cell.strip() for cell in cells]
+    return last if csv_delimiter([last]) else ""
 
 
 _LINK = re.compile(r"!?\[([^\]\n]*)\]\([^)\n]*\)")
-# A document's own [7] would read as a citation of ours.
-_BRACKETED = re.compile(r"[\[【［](\d[\d\s,，、–-]*)[\]】］]")
 _EMPHASIS = re.compile(r"(\*\*|__|(?<![\w*])\*(?=\S)|(?<=\S)\*(?![\w*])|`)")
+
+
+def list_mark(item: str) -> str:
+    """What an item of a list begins with: `2.` of a numbered one, else a dash."""
+    found = _LIST_MARK.match(item)
+    return found.group().strip() if found and _NUMBER_MARK.match(item) else "-"
 
 
 def plain(text: str) -> str:
     """Markdown's marks taken off, lines joined: the words as they read."""
     text = _LIST_MARK.sub("", text)
-    text = _BRACKETED.sub(r"(\1)", _EMPHASIS.sub("", _LINK.sub(r"\1", text)))
+    text = _without_markers(_EMPHASIS.sub("", _LINK.sub(r"\1", text)))
     text = re.sub(
         r"(?<=[\u3000-\u30ff\u3400-\u9fff\uff00-\uffef])\s*\n\s*(?=[\u3000-\u30ff\u3400-\u9fff\uff00-\uffef])", "", text
     )
     return " ".join(text.split())
+
+
+def _without_markers(text: str) -> str:
+    """A document's own `[7]` or `(source 3)` in other brackets, as it would read as a citation of ours."""
+    parts: list[str] = []
+    at = 0
+    for marker in find_markers(text):
+        inside = text[marker.start + 1 : marker.end - 1].strip("[]")
+        opening, closing = "()" if BARE_NUMBERS.fullmatch(inside) else "‹›"
+        parts.append(f"{text[at : marker.start]}{opening}{inside}{closing}")
+        at = marker.end
+    return "".join([*parts, text[at:]])

@@ -1,36 +1,45 @@
 """Answer without a model: quote the sentences that answer best, each with its number.
 
-A unit (sentence, list item, table row) is scored by its similarity to the question, by the weight
-of the question's words that it holds, and by how well its chunk was found. The best unit is quoted,
-and the few others that come close to it and add something, in reading order.
+A unit (sentence, list item, table row) is scored by its similarity to the question and to what is left of the question
+without what its passage is about, by the weight of the question's words that it holds, and by how well its chunk was
+found. The best unit is quoted first, with what belongs to it, then the few others that come close and add something.
 """
 
 from __future__ import annotations
 
 import math
-import re
 from collections import Counter
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
 
 from pydantic import Field
 
-from kb.answers import Generated
+from kb.answers import Generated, Quote
 from kb.components import Embedder, Parts
 from kb.errors import ConfigError
-from kb.generation._asked import given_form, unknown_names
-from kb.generation._remembered import RememberedVectors
-from kb.generation._units import Unit, plain, row_as_text, units
+from kb.generation._asked import definition, given_form, unknown_names
+from kb.generation._choice import Scored, chosen, for_each_side
+from kb.generation._rows import row_as_text
+from kb.generation._sides import sides
+from kb.generation._topic import without_topic
+from kb.generation._units import Unit, list_mark, plain, units
 from kb.prompts import not_found_text, question_language
 from kb.records import Hit
+from kb.remembered_vectors import RememberedVectors
 from kb.settings import ComponentOptions
 from kb.words import content_terms, has_cjk, script
+
+if TYPE_CHECKING:
+    from kb.records import FloatArray
 
 # How much the three signals count. Similarity says most; words catch names, codes and numbers.
 _WORD_WEIGHT = 0.35
 _CHUNK_WEIGHT = 0.25
-# A unit of the form that is asked for (a time, a sum, a number of people) is likelier to answer.
+# A unit of the form that is asked for (a time, a sum, a number of people, "X is …") is likelier to answer.
 _FORM_BONUS = 0.12
+# Characters between two sentences of one paragraph.
+_GAP = 2
 # Only so many units are embedded, the likeliest by words and rank first: each costs a few milliseconds.
 _EMBEDDED_UNITS = 24
 
@@ -40,9 +49,9 @@ class Options(ComponentOptions):
 
     max_sentences: int = Field(4, ge=1, le=20)
     closeness: float = Field(0.7, gt=0, le=1)
-    min_score: float = Field(0.54, ge=0)
-    min_score_chinese: float = Field(0.70, ge=0)
-    min_score_japanese: float = Field(0.58, ge=0)
+    min_score: float = Field(0.48, ge=0)
+    min_score_chinese: float = Field(0.68, ge=0)
+    min_score_japanese: float = Field(0.56, ge=0)
 
 
 # A question whose words the base knows must find them together: when at least this share of its word weight stands in
@@ -61,12 +70,11 @@ def _known(question: str, hits: Sequence[Hit]) -> bool:
     return any((hit.coverage or 0.0) >= share for hit in hits[:_COVERING_HITS])
 
 
-@dataclass(frozen=True, slots=True)
-class _Scored:
-    unit: Unit
-    score: float
-    has_form: bool
-    """Whether it has the form that the question asks for."""
+class _Piece(NamedTuple):
+    """A part of the answer's text, and what it quotes."""
+
+    text: str
+    quotes: tuple[Quote, ...] = ()
 
 
 class ExtractiveGenerator:
@@ -81,36 +89,56 @@ class ExtractiveGenerator:
 
     def generate(self, question: str, hits: Sequence[Hit]) -> Generated:
         """Quote what answers `question`; no hits, or nothing close enough, gives `answered = False`."""
+        return self._generated(question, hits)[0]
+
+    def stream(self, question: str, hits: Sequence[Hit]) -> Generator[str | Quote, None, Generated]:
+        """Yield the answer of `generate` unit by unit, each after what it quotes."""
+        generated, pieces = self._generated(question, hits)
+        for piece in pieces:
+            yield from piece.quotes
+            yield piece.text
+        return generated
+
+    def _generated(self, question: str, hits: Sequence[Hit]) -> tuple[Generated, list[_Piece]]:
+        """The answer, and the pieces that it is made of."""
         scored = self._scored(question, hits)
         if not scored:
-            return _declined(question, ())
+            return _in_one_piece(_declined(question, ()))
         least = self._least_score(question)
         if not least:  # whoever sets 0 wants every question answered
-            return self._quoted(question, scored)
+            return self._quoted(question, hits, scored)
         best = max((s.score for s in scored if s.has_form), default=0.0)
         confidence, why = _confidence(question, hits, best, least)
-        generated = _declined(question, (why,)) if confidence < 1 else self._quoted(question, scored)
-        return replace(generated, confidence=confidence, signals={"sentence": best / least})
+        declined = confidence < 1
+        generated, pieces = (
+            _in_one_piece(_declined(question, (why,))) if declined else self._quoted(question, hits, scored)
+        )
+        return replace(generated, confidence=confidence, signals={"sentence": best / least}), pieces
 
-    def _quoted(self, question: str, scored: list[_Scored]) -> Generated:
-        chosen = self._chosen(question, scored)
-        lines = [f"{_as_text(unit)} [{unit.number}]" for unit in chosen]
-        return Generated(_joined(lines, chosen), True, tuple(q for unit in chosen for q in unit.quotes))
+    def _quoted(self, question: str, hits: Sequence[Hit], scored: list[Scored]) -> tuple[Generated, list[_Piece]]:
+        options = self._options
+        best = chosen(question, scored, units(hits), most=options.max_sentences, closeness=options.closeness)
+        pieces = _pieces(self._of_sides(question, hits, best))
+        text = "".join(piece.text for piece in pieces)
+        return Generated(text, True, tuple(quote for piece in pieces for quote in piece.quotes)), pieces
 
-    def stream(self, question: str, hits: Sequence[Hit]) -> Generator[str, None, Generated]:
-        """Yield the answer of `generate` sentence by sentence."""
-        generated = self.generate(question, hits)
-        for piece in re.split(r"(?<=\])", generated.text):
-            if piece:
-                yield piece
-        return generated
+    def _of_sides(self, question: str, hits: Sequence[Hit], best: list[list[Unit]]) -> list[list[Unit]]:
+        """What answers each of the two things that a question asks for, then the rest; of other questions `best`."""
+        asked = sides(question)
+        both = [side for one in asked if (side := self._scored(one, hits))]
+        if len(both) < 2 or self._options.max_sentences < len(both):
+            return best
+        first = for_each_side(both)
+        held = {unit for group in first for unit in group}
+        rest = [group for group in best if not held & set(group)]
+        return [*first, *rest][: self._options.max_sentences]
 
     def _least_score(self, question: str) -> float:
         options = self._options
         scores = {"han": options.min_score_chinese, "japanese": options.min_score_japanese}
         return scores.get(script(question), options.min_score)
 
-    def _scored(self, question: str, hits: Sequence[Hit]) -> list[_Scored]:
+    def _scored(self, question: str, hits: Sequence[Hit]) -> list[Scored]:
         """Units with their scores; those that are certainly behind are left out."""
         found = units(hits)
         if not found:
@@ -119,30 +147,47 @@ class ExtractiveGenerator:
         near = [hits[unit.number - 1].similarity for unit in found]
         likely = sorted(range(len(found)), key=lambda i: -(words[i] + near[i]))[:_EMBEDDED_UNITS]
         vectors = self._remembered.of([self._embedded(found[i]) for i in likely])
-        similarities = vectors @ self._embedder.embed_queries([question])[0]
-        form = given_form(question)
+        similarities = vectors @ self._asked(question, hits, found)
+        form, defines = given_form(question), definition(question)
         result = []
         for i, similarity in zip(likely, similarities, strict=True):
             has_form = form is None or form.search(f"{found[i].context} {found[i].text}") is not None
             score = float(similarity) + _WORD_WEIGHT * words[i] + _CHUNK_WEIGHT * near[i]
-            result.append(_Scored(found[i], score + (_FORM_BONUS if form and has_form else 0.0), has_form))
-        return result
+            fits = bool(form and has_form) or bool(defines and defines.match(plain(found[i].text)))
+            result.append(Scored(found[i], score + _FORM_BONUS * fits, has_form))
+        return _with_what_goes_on(result) if form else result
+
+    def _asked(self, question: str, hits: Sequence[Hit], found: Sequence[Unit]) -> FloatArray:
+        """The mean of the vectors of the question and of what is left of it without what the best hit is about."""
+        chunk = hits[found[0].number - 1].chunk
+        rest = without_topic(question, (*chunk.header.split("\n"), *chunk.heading_path, found[0].text))
+        mean: FloatArray = self._embedder.embed_queries([question] if rest is None else [question, rest]).mean(axis=0)
+        return mean
 
     def _embedded(self, unit: Unit) -> str:
-        """A unit with its context, short enough for the embedder."""
-        text = _row(unit) if unit.kind == "row" else f"{unit.context} {unit.text}".strip()
+        """A unit as it is compared with the question, short enough for the embedder."""
+        text = _row(unit) if unit.kind == "row" else unit.alone
         text = plain(text)
         # Four characters are never more tokens than the model takes for a text of its own limit.
         return text[: self._embedder.max_tokens // 2] if has_cjk(text) else text[: self._embedder.max_tokens * 2]
 
-    def _chosen(self, question: str, scored: list[_Scored]) -> list[Unit]:
-        """The best units that come close to the best one: the question's script first, then in reading order."""
-        floor = self._options.closeness * max(s.score for s in scored)
-        ranked = sorted(scored, key=lambda s: (-s.score, s.unit.number, s.unit.start))
-        chosen = [s.unit for s in ranked[: self._options.max_sentences] if s.score >= floor]
-        first_seen = {number: i for i, number in reversed(list(enumerate(unit.number for unit in chosen)))}
-        own = script(question)
-        return sorted(chosen, key=lambda u: (script(u.text) != own, first_seen[u.number], u.start))
+
+def _with_what_goes_on(scored: list[Scored]) -> list[Scored]:
+    """A sentence right after the best one that alone has the form that is asked for answers with it, as well as it.
+
+    "The import changes in summer. The old form works until 30 June.": asked for a date, the second needs the first.
+    """
+    best = max(scored, key=lambda s: s.score)
+    if best.has_form or best.unit.kind != "sentence":
+        return scored
+    said = (best.unit.start, best.unit.end)
+    for place, one in enumerate(scored):
+        near = one.unit.number == best.unit.number and 0 <= one.unit.start - best.unit.end <= _GAP
+        if near and one.has_form and one.unit.kind == "sentence":
+            both = Scored(replace(one.unit, context=best.unit.text, context_span=said), best.score, has_form=True)
+            rest = [other for other in (*scored[:place], *scored[place + 1 :]) if other is not best]
+            return [both, *rest]
+    return scored
 
 
 def _word_scores(question: str, found: Sequence[Unit]) -> list[float]:
@@ -152,7 +197,7 @@ def _word_scores(question: str, found: Sequence[Unit]) -> list[float]:
     in all of them says nothing.
     """
     asked = set(content_terms(question))
-    held = [set(content_terms(f"{unit.context} {unit.text}")) & asked for unit in found]
+    held = [set(content_terms(unit.alone)) & asked for unit in found]
     counts = Counter(word for words in held for word in words)
     weights = {word: math.log((len(found) + 1) / (counts[word] + 0.5)) for word in asked}
     total = sum(weights.values()) or 1.0
@@ -186,12 +231,30 @@ def _as_text(unit: Unit) -> str:
     return plain(f"{unit.context} {unit.text}" if unit.context else unit.text)
 
 
-def _joined(lines: Sequence[str], chosen: Sequence[Unit]) -> str:
+def _pieces(groups: Sequence[Sequence[Unit]]) -> list[_Piece]:
     """Sentences as running text; rows and items on lines of their own."""
-    text = lines[0] if lines else ""
-    for line, before, unit in zip(lines[1:], chosen, chosen[1:], strict=False):
-        text += (" " if before.kind == unit.kind == "sentence" else "\n") + line
-    return text
+    pieces: list[_Piece] = []
+    before: Sequence[Unit] = ()
+    for group in groups:
+        between = " " if all(unit.kind == "sentence" for unit in (*before, *group)) else "\n"
+        for text, quotes in _lines(group):
+            pieces.append(_Piece(f"{between}{text}" if pieces else text, quotes))
+        before = group
+    return pieces
+
+
+def _lines(group: Sequence[Unit]) -> list[_Piece]:
+    """Each unit with its number; of a list the line that leads to it once, and the items as they are marked."""
+    first = group[0]
+    if len(group) == 1 or first.list is None:
+        return [_Piece(f"{_as_text(unit)} [{unit.number}]", unit.quotes) for unit in group]
+    lead_in = [_Piece(f"{plain(first.context)} [{first.number}]", first.quotes[1:])] if first.context else []
+    items = [_Piece(f"{list_mark(unit.text)} {plain(unit.text)} [{unit.number}]", unit.quotes[:1]) for unit in group]
+    return [*lead_in, *items]
+
+
+def _in_one_piece(generated: Generated) -> tuple[Generated, list[_Piece]]:
+    return generated, [_Piece(generated.text)]
 
 
 def build(options: Options, parts: Parts) -> ExtractiveGenerator:

@@ -10,6 +10,7 @@ import math
 import re
 import unicodedata
 
+from kb.as_sent import as_sent
 from kb.components import Message
 from kb.prompts import fence_tag
 
@@ -51,6 +52,7 @@ _NUMERAL = re.compile(r"([零〇一二两三四五六七八九十])(?:点([零�
 
 def rating_prompt(question: str, passage: str) -> tuple[Message, ...]:
     """The messages that ask for the rating of one passage."""
+    passage, question = as_sent(passage), as_sent(question)
     tag = fence_tag([passage, question])
     asked = f"<passage-{tag}>\n{passage}\n</passage-{tag}>\n\nQuestion: {question.strip()}"
     return Message("system", _RULES.format(tag=tag)), Message("user", asked)

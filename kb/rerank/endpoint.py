@@ -16,15 +16,13 @@ from kb.records import Hit, Reranked, Scale
 from kb.rerank._order import as_they_came, best_first
 from kb.services.clock import REAL_TIME, Clock
 from kb.services.rerank import RerankService
-from kb.settings import BaseUrl, ComponentOptions, VariableName
+from kb.settings import ComponentOptions, ServiceOptions, VariableName
 
 
-class Options(ComponentOptions):
+class Options(ServiceOptions, ComponentOptions):
     """`[rerank.endpoint]`."""
 
     model: str = Field("bge-reranker-v2-m3", min_length=1)
-    base_url: BaseUrl = ""
-    """There is no default service, so it has to be given."""
     path: str = Field("/rerank", pattern=r"^/\S*$")
     api_key_env: VariableName = "RERANK_API_KEY"
     """Where it is not set, no key is sent: a server of one's own wants none. It is not OPENAI_API_KEY, as that key
@@ -33,8 +31,6 @@ class Options(ComponentOptions):
     retries: int = Field(1, ge=0)
     max_documents: int = Field(100, ge=1)
     """In one request."""
-    requests_per_minute: int | None = Field(None, ge=1)
-    tokens_per_minute: int | None = Field(None, ge=1)
 
 
 def build(options: Options, parts: Parts) -> EndpointReranker:
@@ -54,14 +50,9 @@ class EndpointReranker:
             )
         self._service = RerankService(
             model=options.model,
-            base_url=options.base_url,
+            options=options,
             path=options.path,
-            key_variable=options.api_key_env,
-            timeout_seconds=options.timeout_seconds,
-            retries=options.retries,
             most_documents=options.max_documents,
-            requests_per_minute=options.requests_per_minute,
-            tokens_per_minute=options.tokens_per_minute,
             secret=parts.secret,
             clock=clock,
         )

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import openai
 
 from kb.errors import ServiceError
 from kb.services.batches import Batches
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from kb.components import FloatArray
     from kb.records import EmbeddedPart
     from kb.services.limits import Turn
+    from kb.settings import ServiceOptions
 
 
 class OpenAIEmbeddings:
@@ -32,17 +34,12 @@ class OpenAIEmbeddings:
         self,
         *,
         model: str,
-        base_url: str,
-        key_variable: str,
+        options: ServiceOptions,
         dimensions: int | None,
         encoding_format: str,
-        timeout_seconds: float,
-        retries: int,
         in_flight: int,
         most_items: int,
         most_tokens: int,
-        requests_per_minute: int | None,
-        tokens_per_minute: int | None,
         secret: Callable[[str], str | None],
         clock: Clock = REAL_TIME,
     ) -> None:
@@ -56,19 +53,8 @@ class OpenAIEmbeddings:
             self._more["dimensions"] = dimensions
         self._in_flight = in_flight
         self._most_items = most_items
-        self._most_tokens = most_tokens if tokens_per_minute is None else min(most_tokens, tokens_per_minute)
-        self._connection = Connection(
-            kind="embedding",
-            model=model,
-            base_url=base_url,
-            key_variable=key_variable,
-            timeout_seconds=timeout_seconds,
-            retries=retries,
-            requests_per_minute=requests_per_minute,
-            tokens_per_minute=tokens_per_minute,
-            secret=secret,
-            clock=clock,
-        )
+        self._most_tokens = min(most_tokens, options.tokens_per_minute or most_tokens)
+        self._connection = Connection(kind="embedding", model=model, options=options, secret=secret, clock=clock)
         self.service = self._connection.service
 
     def embed(self, texts: Sequence[str], sizes: Sequence[int]) -> Iterator[EmbeddedPart]:
@@ -92,8 +78,10 @@ class OpenAIEmbeddings:
             yield done
 
     def _request(self, texts: list[str], turn: Turn) -> FloatArray | Failure:
-        embeddings = self._connection.client.embeddings.with_raw_response
-        answer = self._connection.once(lambda: embeddings.create(model=self._model, input=texts, **self._more), turn)
+        def send(client: openai.OpenAI) -> Any:
+            return client.embeddings.with_raw_response.create(model=self._model, input=texts, **self._more)
+
+        answer = self._connection.once(send, turn)
         if isinstance(answer, Failure):
             return answer
         data = getattr(answer, "data", None)

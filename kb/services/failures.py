@@ -1,14 +1,14 @@
 """What an OpenAI-compatible service answers when it fails, as one clear line without the key.
 
 Bodies of error answers come from outside: they are shortened, freed of control characters and escape
-sequences, and every trace of the key is taken out before anything is shown.
+sequences, and every trace of a key is taken out before anything is shown.
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NoReturn
 from urllib.parse import urlsplit, urlunsplit
@@ -46,6 +46,15 @@ class Service:
     key_variable: str
     key: str = field(repr=False)
     timeout_seconds: float
+    connect_timeout_seconds: float
+    more_secrets: tuple[str, ...] = field(default=(), repr=False)
+    """Values of headers and a proxy's password, which no message may show, nor the key."""
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """All that no message may show, the longest first, as one may be part of another."""
+        long = {text for text in (self.key, *self.more_secrets) if len(text) >= _LEAST_KEY_CHARACTERS}
+        return tuple(sorted(long, key=len, reverse=True))
 
     @property
     def url(self) -> str:
@@ -104,23 +113,23 @@ def shown_url(url: str) -> str:
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path.rstrip("/"), "", ""))
 
 
-def cleaned(text: str, key: str) -> str:
-    """Make a message from outside fit to be shown: one short line without the key or control characters."""
+def cleaned(text: str, secrets: Sequence[str] = ()) -> str:
+    """Make a message from outside fit to be shown: one short line without secrets or control characters."""
     text = _ESCAPE.sub("", text)
     text = "".join(" " if c.isspace() else c for c in text if c.isspace() or unicodedata.category(c)[0] != "C")
-    if len(key) >= _LEAST_KEY_CHARACTERS:
-        text = text.replace(key, "[key]")
+    for secret in secrets:
+        text = text.replace(secret, "[key]")
     text = " ".join(_LOOKS_LIKE_KEY.sub("[key]", text).split())
     if text.startswith("<"):
         return "an HTML page instead of an answer"
     return text if len(text) <= SHOWN_CHARACTERS else text[: SHOWN_CHARACTERS - 1] + "…"
 
 
-def _cause_of(error: Exception, key: str) -> Exception | None:
-    """The error to chain from: none when it, or what it came from, would show the key in a traceback."""
+def _cause_of(error: Exception, secrets: Sequence[str]) -> Exception | None:
+    """The error to chain from: none when it, or what it came from, would show a secret in a traceback."""
     link: BaseException | None = error
-    while link is not None and len(key) >= _LEAST_KEY_CHARACTERS:
-        if key in f"{link} {link!r}":
+    while link is not None and secrets:
+        if any(secret in f"{link} {link!r}" for secret in secrets):
             return None
         link = link.__cause__ or link.__context__
     return error
@@ -128,10 +137,16 @@ def _cause_of(error: Exception, key: str) -> Exception | None:
 
 def explain(error: Exception, service: Service) -> Failure:
     """Turn an error of the client library into ours."""
-    return replace(_explain(error, service), cause=_cause_of(error, service.key))
+    return replace(_explain(error, service), cause=_cause_of(error, service.secrets))
 
 
 def _explain(error: Exception, service: Service) -> Failure:
+    if isinstance(error, openai.APITimeoutError) and type(error.__cause__).__name__ == "ConnectTimeout":
+        message = (
+            f"{service.named} could not be connected within {service.connect_timeout_seconds:g} seconds: "
+            "check the address, the proxy and the network, or raise connect_timeout_seconds"
+        )
+        return Failure(service.error(message), retry=True)
     if isinstance(error, openai.APITimeoutError):
         message = (
             f"{service.named} did not answer within {service.timeout_seconds:g} seconds: "
@@ -139,7 +154,7 @@ def _explain(error: Exception, service: Service) -> Failure:
         )
         return Failure(service.error(message), retry=True)
     if isinstance(error, openai.APIConnectionError):
-        reason = cleaned(str(error.__cause__ or error), service.key) or "the connection was lost"
+        reason = cleaned(str(error.__cause__ or error), service.secrets) or "the connection was lost"
         message = f"cannot reach {service.named} ({reason}): check {service.address} and the network"
         return Failure(service.error(message), retry=True)
     if isinstance(error, openai.APIStatusError):
@@ -217,7 +232,7 @@ def _is_no_credit(error: openai.APIError) -> bool:
 
 
 def _message(error: openai.APIError, service: Service) -> str:
-    return cleaned(_told_message(error), service.key) or "no reason given"
+    return cleaned(_told_message(error), service.secrets) or "no reason given"
 
 
 def _told_message(error: openai.APIError) -> str:

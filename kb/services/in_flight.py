@@ -10,12 +10,15 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextvars import copy_context
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from kb.errors import RefusedError, ServiceError
 from kb.logs import event
 from kb.records import EmbeddedPart
+from kb.services import cancel
 from kb.services.batches import Batch, Batches
 from kb.services.clock import LONGEST_SLEEP_SECONDS
 from kb.services.failures import Failure
@@ -69,8 +72,10 @@ class InFlight:
             ServiceError: the service failed, or refuses the key, the account or the model. What was answered
                 by then has been yielded.
         """
+        cancellation = cancel.current()
         try:
             while batches or self._running:
+                cancellation.check()
                 wait = self._start(batches)
                 for result in self._arrived(self._clock.real(wait)):
                     yield from self._judge(result, batches)
@@ -93,7 +98,8 @@ class InFlight:
                 part = batches.take(batch, offer.tokens)
                 turn = self._limits.begin(part.tokens, offer)
             self._running += 1
-            threading.Thread(target=self._work, args=(part, turn), name="kb-request", daemon=True).start()
+            work = partial(copy_context().run, self._work, part, turn)  # what stops this stops the requests
+            threading.Thread(target=work, name="kb-request", daemon=True).start()
         return float("inf")
 
     def _work(self, batch: Batch, turn: Turn) -> None:

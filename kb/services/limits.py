@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 from weakref import WeakValueDictionary
@@ -125,11 +125,12 @@ class Limits:
             self._probes.under_way = self._probes.under_way or offer.probe
             return Turn(tokens, self.clock.now(), offer.probe)
 
-    def wait_for_turn(self, tokens: int) -> Turn:
-        """Wait until a request of so many tokens may be sent."""
+    def wait_for_turn(self, tokens: int, check: Callable[[], None] = lambda: None) -> Turn:
+        """Wait until a request of so many tokens may be sent; `check` may raise to end the wait."""
         tokens = max(1, tokens)
         with self.changed:
             while not (offer := self.offer(tokens, tokens)).tokens:
+                check()
                 self.changed.wait(min(self.clock.real(offer.wait_seconds), LONGEST_SLEEP_SECONDS))
             return self.begin(tokens, offer)
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Callable, Sequence
+from contextvars import copy_context
 from typing import TYPE_CHECKING, TypeVar
 
 from kb.errors import RefusedError
+from kb.services import cancel
 from kb.services.clock import LONGEST_SLEEP_SECONDS
 
 if TYPE_CHECKING:
@@ -23,6 +25,7 @@ def replies(chat: Chat, prompts: Sequence[Sequence[Message]], in_flight: int) ->
 
     Raises:
         ServiceError: a request failed; no further ones are begun then.
+        StoppedError: it was stopped.
     """
     return _all(chat.complete, prompts, in_flight)
 
@@ -67,10 +70,12 @@ def _all(
                 arrived.put(error)
 
     for _ in range(min(in_flight, len(prompts))):
-        threading.Thread(target=work, name="kb-chat", daemon=True).start()
+        # In this context: its meter counts what they use, and its cancellation stops them.
+        threading.Thread(target=copy_context().run, args=(work,), name="kb-chat", daemon=True).start()
     left = len(prompts)
     try:
         while left:
+            cancel.current().check()
             try:
                 error = arrived.get(timeout=LONGEST_SLEEP_SECONDS)
             except queue.Empty:

@@ -16,11 +16,10 @@ from kb.services.clock import REAL_TIME, Clock
 from kb.services.connection import Connection
 from kb.services.failures import RERANK, not_an_answer
 from kb.services.tokens import about_tokens
+from kb.settings import ServiceOptions
 
 # The client's own mark of a call whose answer is wanted with its headers, as `with_raw_response` sets it.
 _WITH_HEADERS = {"X-Stainless-Raw-Response": "true"}
-# The client takes these from variables that are OpenAI's; they are no business of another service.
-_NOT_TOLD = {"OpenAI-Organization": openai.Omit(), "OpenAI-Project": openai.Omit()}
 
 
 class RerankService:
@@ -34,14 +33,9 @@ class RerankService:
         self,
         *,
         model: str,
-        base_url: str,
+        options: ServiceOptions,
         path: str,
-        key_variable: str,
-        timeout_seconds: float,
-        retries: int,
         most_documents: int,
-        requests_per_minute: int | None,
-        tokens_per_minute: int | None,
         secret: Callable[[str], str | None],
         clock: Clock = REAL_TIME,
     ) -> None:
@@ -49,21 +43,11 @@ class RerankService:
         self._path = path
         self._most_documents = most_documents
         self._connection = Connection(
-            kind=RERANK,
-            model=model,
-            base_url=base_url,
-            key_variable=key_variable,
-            timeout_seconds=timeout_seconds,
-            retries=retries,
-            requests_per_minute=requests_per_minute,
-            tokens_per_minute=tokens_per_minute,
-            secret=secret,
-            clock=clock,
-            needs_key=False,
+            kind=RERANK, model=model, options=options, secret=secret, clock=clock, needs_key=False
         )
         self._service = self._connection.service
-        self._headers: dict[str, Any] = {**_WITH_HEADERS, **_NOT_TOLD}
-        if not self._service.key:
+        self._headers: dict[str, Any] = {**_WITH_HEADERS}
+        if self._connection.has_no_key:
             self._headers["Authorization"] = openai.Omit()
 
     def scores(self, question: str, documents: Sequence[str]) -> list[float]:
@@ -83,10 +67,8 @@ class RerankService:
     def _request(self, question: str, documents: Sequence[str]) -> list[float]:
         body = {"model": self._model, "query": question, "documents": list(documents), "top_n": len(documents)}
 
-        def send() -> Any:
-            return self._connection.client.post(
-                self._path, cast_to=object, body=body, options={"headers": self._headers}
-            )
+        def send(client: openai.OpenAI) -> Any:
+            return client.post(self._path, cast_to=object, body=body, options={"headers": self._headers})
 
         # The question is read with every document.
         tokens = about_tokens(documents) + len(documents) * about_tokens([question])

@@ -32,14 +32,14 @@ LEAST_RIGHT = 0.65  # 0.80, in every language
 LEAST_OF_KIND = {
     "exact": (0.98, 0.94),
     "paraphrase": (0.98, 0.59),
-    "table": (0.96, 0.71),
+    "table": (0.96, 0.78),
     "two_documents": (0.93, 0.53),
     "cross_language": (0.60, 0.46),
 }
 # A floor at what is reached. 0.60 is wanted first, 0.80 aimed for: docs/decisions/0006 says what was tried and why the
 # embedded model's similarities don't give it.
-LEAST_UNANSWERABLE_DECLINED = 0.30
-MOST_ANSWERABLE_DECLINED = 0.15  # 0.05
+LEAST_UNANSWERABLE_DECLINED = 0.45
+MOST_ANSWERABLE_DECLINED = 0.10  # 0.05
 LEAST_OFF_TOPIC_DECLINED = 0.90
 
 

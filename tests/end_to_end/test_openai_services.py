@@ -40,7 +40,6 @@ from tests.llm_server import (
     error_reply,
     json_reply,
     llmock_server,
-    scripted_server,
     stream_reply,
     vector_for,
 )
@@ -59,26 +58,6 @@ def llmock_process() -> Iterator[LlmockServer]:
 def mock(llmock_process: LlmockServer) -> LlmockServer:
     llmock_process.reset()
     return llmock_process
-
-
-@pytest.fixture(autouse=True)
-def _no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"):
-        monkeypatch.delenv(name, raising=False)
-
-
-@pytest.fixture
-def serve() -> Iterator[Callable[[Script], ScriptedServer]]:
-    servers: list[Any] = []
-
-    def start(script: Script) -> ScriptedServer:
-        server = scripted_server(script)
-        servers.append(server)
-        return server.__enter__()
-
-    yield start
-    for server in servers:
-        server.__exit__(None, None, None)
 
 
 def secrets(**values: str) -> Callable[[str], str | None]:
@@ -540,6 +519,13 @@ def test_importing_the_rules_loads_no_client() -> None:
         (f"I cannot tell.\n`{SENTINEL}`", "I cannot tell.", False),
         ("NOT_IN_STOCK is a status [1].", "NOT_IN_STOCK is a status [1].", True),
         ("N", "N", True),
+        ("The provided documents do not mention refunds. Please ask support.", not_found_text("en"), False),
+        ("资料中没有提到退款。", not_found_text("en"), False),
+        ("資料には返金についての記載がありません [9]。", not_found_text("en"), False),
+        ("The documents do not mention it [2].", "The documents do not mention it [2].", True),
+        ("The documents do not mention fees. Refunds take 30 days.",) * 2 + (True,),
+        ("30 days [1](https://evil.example/?q=1). ![](//evil.example/x)", "30 days [1]. (link removed)", True),
+        ("Within 30 days [source 1], 运费不退（来源2）。", "Within 30 days [1], 运费不退[2]。", True),
         ("30 days.", "30 days.", True),
     ],
 )

@@ -71,7 +71,8 @@ def test_the_json_object_has_the_documented_keys_and_quotes_that_stand_at_their_
     done = run(QUERY, QUESTION, "--json", "--top-k", "2", "--cutoff", "-1", cwd=base)
     found = json.loads(done.stdout)
     assert list(found) == [
-        "question", "answered", "text", "citations", "hits", "cutoff", "best_score", "embedder", "generator", "seconds",
+        "question", "answered", "text", "citations", "claims", "support", "hits", "cutoff", "best_score", "embedder",
+        "generator", "seconds", "usage",
     ]  # fmt: skip
     assert (found["question"], found["answered"], found["cutoff"]) == (QUESTION, True, -1)
     assert (found["embedder"], found["generator"]) == ("hashing", "extractive")
@@ -449,3 +450,40 @@ def test_the_prompt_edits_its_line_and_remembers_questions(base: Path) -> None:
     status, seen = prompt.end(insisting="\x03")
     assert status == 130
     assert seen.endswith("\ninterrupted\n")
+
+
+def test_the_prompt_is_a_conversation_whose_sources_can_be_shown_and_that_can_begin_anew(base: Path) -> None:
+    prompt = on_terminal(QUERY, cwd=base)
+    at = prompt.wait_for("? ")
+    prompt.type(f"{QUESTION}\r")
+    at = prompt.wait_for("leave.md › Leave", at)
+    at = prompt.wait_for("? ", at)
+    prompt.type("why?\r")
+    at = prompt.wait_for("searched as: why? (days of leave)", at)
+    at = prompt.wait_for("? ", at)
+    prompt.type("/sources\r")
+    at = prompt.wait_for("[1] leave.md › Leave", at)
+    at = prompt.wait_for("? ", at)
+    prompt.type("/sorces\r")
+    at = prompt.wait_for("there is no /sorces; /help shows what there is", at)
+    prompt.type("/help\r")
+    at = prompt.wait_for("/new      begin anew", at)
+    at = prompt.wait_for("? ", at)
+    prompt.type("/new\r")
+    at = prompt.wait_for("A new conversation.", at)
+    at = prompt.wait_for("? ", at)
+    prompt.type("/sources\r")
+    at = prompt.wait_for("No source has been cited yet.", at)
+    at = prompt.wait_for("? ", at)
+    prompt.type("why?\r")
+    at = prompt.wait_for("? ", at + len("why?\r"))
+    prompt.type("\x04")
+    status, seen = prompt.end()
+    assert status == 0
+    assert seen.count("searched as") == 1
+
+
+def test_lines_of_a_file_are_questions_by_themselves(base: Path) -> None:
+    done = run(QUERY, "--json", cwd=base, stdin=f"{QUESTION}\nwhy?\n/sources\n")
+    assert [json.loads(line)["question"] for line in done.stdout.splitlines()] == [QUESTION, "why?", "/sources"]
+    assert "searched as" not in done.stderr

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -15,10 +16,11 @@ from markdown_it import MarkdownIt
 from rich.cells import cell_len
 
 from kb import display
-from kb.answers import Answer, Citation
+from kb.answers import Answer, Citation, Claim, Usage
 from kb.inert import formatted, inert, json_text, one_line, safe
 from kb.records import Chunk, Dropped, Hit, SearchResult
 from kb.terminal import LineBreaker, Terminal, shortened
+from tests.made_answers import CHINESE, ENGLISH
 
 EVIL = (
     "<script>alert(1)</script> ![x](http://evil.example/x.png) [y](http://evil.example) <img src=x onerror=alert(1)> "
@@ -95,6 +97,21 @@ def test_hits_and_explanation_say_who_scored_what_and_why_it_was_dropped() -> No
     assert display.hits_as_text(nothing) == "nothing at or above the cutoff 0.400; the best similarity was 0.100"
 
 
+def test_claims_that_are_not_supported_are_told_with_the_reasons_below_the_sources() -> None:
+    assert display.below_text(ENGLISH)[1] == (
+        "Checked: 2 of 4 claims supported\n"
+        "  not supported: and keys rotate every 60 days (60 is not in [2]; [2] has 90)\n"
+        "  partly supported: Refunds are free of charge (no source says “free of charge”)"
+    )
+    assert "  not supported: 退款需要 45 天。 ([1] 中没有 45)" in str(CHINESE)
+
+
+def test_nothing_is_said_of_claims_when_all_are_supported() -> None:
+    sound = replace(ENGLISH, claims=(ENGLISH.claims[0],))
+    for shown_text in (str(sound), sound._repr_markdown_(), shown(sound, colours=False)):
+        assert "Checked" not in shown_text
+
+
 def test_long_snippets_end_in_an_ellipsis() -> None:
     assert display.snippet("a" * 300) == "a" * 199 + "…"
 
@@ -105,12 +122,30 @@ def test_long_snippets_end_in_an_ellipsis() -> None:
 def test_the_json_object_has_the_documented_keys_and_nothing_else() -> None:
     found = display.answer_as_dict(answer(citations=(cite(1),), hits=(hit(),)))
     assert list(found) == [
-        "question", "answered", "text", "citations", "hits", "cutoff", "best_score", "embedder", "generator", "seconds",
+        "question", "answered", "text", "citations", "claims", "support", "hits", "cutoff", "best_score", "embedder",
+        "generator", "seconds", "usage",
     ]  # fmt: skip
     assert list(found["citations"][0]) == ["number", "source", "page", "heading", "start", "end", "quote"]
+    assert (found["claims"], found["support"]) == ([], None)
     assert list(found["hits"][0]) == [
         "chunk_id", "source", "page", "heading", "score", "scored_by", "similarity", "text",
     ]  # fmt: skip
+
+
+def test_the_json_object_has_the_claims_with_their_evidence_and_their_support() -> None:
+    found = display.answer_as_dict(ENGLISH)
+    assert found["support"] == 2 / 4
+    assert found["claims"][1] == {
+        "text": "and keys rotate every 60 days",
+        "start": ENGLISH.claims[1].start,
+        "end": ENGLISH.claims[1].end,
+        "numbers": [1],
+        "verdict": "unsupported",
+        "score": 0.5,
+        "evidence": [display.citation_as_dict(ENGLISH.citations[1])],
+        "reasons": ["60 is not in [2]", "[2] has 90"],
+    }
+    assert json.loads(json_text(found)) == found
 
 
 @given(st.text(st.characters(), max_size=50), st.booleans())
@@ -222,6 +257,15 @@ def test_an_unanswered_question_shows_the_nearest_passages_in_a_notebook() -> No
     assert "a.md › H (0.50)" in page.text
 
 
+def test_a_notebook_without_html_lists_the_claims_that_are_not_supported() -> None:
+    doubt = Claim(EVIL, 0, 1, (1,), "unsupported", 0.1, (), (EVIL,))
+    page = render(replace(answer(), claims=(doubt,))._repr_markdown_())
+    assert page.tags <= {"p", "br", "span", "strong", "code", "ul", "li"}
+    assert page.attributes == []
+    assert "Checked: 0 of 1 claims supported\n" in page.text
+    assert page.text.count("<script>alert(1)</script>") == len(["claim", "reason"])
+
+
 # -------------------------------------------------------------------------------------------- terminal
 
 
@@ -319,6 +363,14 @@ def test_an_unanswered_question_on_a_terminal_shows_the_nearest_passages_and_the
     assert written == "Not found.\n\nNearest passages (similarity, cutoff 0.40):\n  0.50  a.md › H\n"
 
 
+def test_a_terminal_tells_of_claims_that_are_not_supported_between_sources_and_notes() -> None:
+    written = shown(CHINESE, colours=False).split("\n\n")
+    assert written[1] == "[1] zh/退款政策.md › 退款"
+    assert written[2] == "Checked: 1 of 2 claims supported\nnot supported: 退款需要 45 天。 ([1] 中没有 45)\n"
+    painted = shown(CHINESE)
+    assert "\x1b[33mChecked: 1 of 2 claims supported\x1b[0m\n\x1b[33mnot supported: " in painted
+
+
 @pytest.mark.parametrize("width", [20, 33, 60, 200])
 def test_nothing_but_a_long_word_is_wider_than_the_terminal(width: int) -> None:
     text = "Words and 中文字符混在一起，没有空格。 More words [1]. " * 6
@@ -335,3 +387,20 @@ def test_hits_on_a_terminal_have_a_place_a_score_and_a_few_lines(tmp_path: Path)
     assert lines[:2] == ["1. a.md › H", "   dense 0.500 similarity 0.500"]
     assert len(lines) == len(["place", "scores", "text", "text", "text"])
     assert lines[-1].endswith(" …")
+
+
+def test_usage_is_an_object_of_the_json_and_a_line_of_an_explanation() -> None:
+    usage = Usage(2, 1_240, 85, 0.00395)
+    found = display.answer_as_dict(replace(answer(), usage=usage))
+    assert found["usage"] == {
+        "requests": 2,
+        "prompt_tokens": 1_240,
+        "completion_tokens": 85,
+        "dollars": 0.00395,
+        "estimated": False,
+    }
+    assert display.answer_as_dict(answer())["usage"] is None
+    assert display.usage_line(usage) == ("2 requests to chat models, 1,240 tokens of prompt, 85 of reply, $0.003950")
+    assert display.usage_line(Usage(1, 9, 3, None, estimated=True)) == (
+        "1 request to chat models, about 9 tokens of prompt, about 3 of reply, the price is not known"
+    )

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
+from kb.as_sent import as_sent
 from kb.negation import Negation, says_no
 from kb.records import Chunk, Hit
 from kb.services.chat import OpenAIChat
@@ -235,7 +236,7 @@ def test_a_passage_is_fenced_and_cannot_close_its_fence(serve: Serve) -> None:
     opening, _, rest = asked.partition("\n")
     fence = opening.removeprefix("<").removesuffix(">")
     inside, _, outside = rest.partition(f"\n</{fence}>")
-    assert inside == f"Staging\n\n{trick}"
+    assert inside == f"Staging\n\n{as_sent(trick)}"
     assert f"</{fence}>" in rules
     assert (fence in trick, "staging" in outside, DEPLOY in outside) == (False, True, True)
     assert {name: body[name] for name in ("model", "temperature", "max_tokens")} == {

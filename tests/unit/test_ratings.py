@@ -8,6 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from kb.as_sent import as_sent
 from kb.rerank._rating import rating_prompt, read_rating
 
 READ = {
@@ -97,5 +98,5 @@ def test_a_passage_cannot_leave_its_fence_or_be_taken_for_the_question() -> None
     system, user = rating_prompt("How long?", passage)
     (other,) = set(re.findall(r"<passage-(\w+)>", system.content))
     assert other != tag
-    assert user.content == f"<passage-{other}>\n{passage}\n</passage-{other}>\n\nQuestion: How long?"
+    assert user.content == f"<passage-{other}>\n{as_sent(passage)}\n</passage-{other}>\n\nQuestion: How long?"
     assert "30 days" not in system.content

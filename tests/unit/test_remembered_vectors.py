@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-import kb.generation._remembered as remembered
+import kb.remembered_vectors as remembered
 from kb.components import Parts, build_component
-from kb.generation._remembered import RememberedVectors
+from kb.remembered_vectors import RememberedVectors
 from tests.end_to_end._bases import CountingEmbedder
 
 TEXTS = ["apples are red", "梅は咲いたか", "pears are green"]
