@@ -142,7 +142,7 @@ class ThinkingFilter:
         for mark in _CLOSING.finditer(self._text, new):  # none is cut in two at `new`
             if self._closes(mark):
                 return self._unopened(mark)
-        if self._held:
+        if self._held or not self._text.strip():  # blanks before a closing mark belong to the thinking
             return ""
         passed, self._passed = self._text[self._passed :], len(self._text)
         return passed

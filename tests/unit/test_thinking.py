@@ -75,6 +75,7 @@ def test_only_what_is_thought_before_the_answer_is_left_out(reply: str, answer: 
 
 @given(PIECES, st.lists(st.integers(0, 200), max_size=8))
 @example("a</think>b", [1])
+@example("\n</think>", [3])
 def test_a_stream_cut_anywhere_is_the_whole_reply(reply: str, cuts: list[int]) -> None:
     whole, unopened = without_thinking(reply)
     text, passing = streamed(cut_up(reply, cuts), held=True)
