@@ -60,8 +60,6 @@ class Statement:
     """It has words enough to compare; "Yes." has not."""
     states: bool = True
     """It does more than to introduce what comes next."""
-    covered: bool = False
-    """It has no marker of its own; `numbers` are those that its paragraph cites next, or its list is introduced by."""
 
 
 def statements(text: str) -> list[Statement]:
@@ -139,7 +137,7 @@ class StatementReader:
     def _placed(self, statement: Statement) -> Iterator[Statement]:
         """A statement that cites, after those that were waiting for it; one that does not waits."""
         if not statement.numbers:
-            self._pending.append(replace(statement, numbers=self._lead, covered=True))
+            self._pending.append(replace(statement, numbers=self._lead))
             return
         yield from self._covered_by(statement.numbers)
         introduces = _INTRODUCES.search(statement.text) is not None
