@@ -51,9 +51,9 @@ from kb.ledger.ledger import Ledger
 from kb.ledger.words import Words
 from kb.loading import load_document
 from kb.opening import CollectionStore
+from kb.payloads import payload
 from kb.records import Chunk, Document
 from kb.settings import load_settings
-from kb.store._rows import payload
 from kb.store.chroma import ChromaStore
 
 if TYPE_CHECKING:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from kb.answers import Generated, Quote
+    from kb.payloads import StoredRow
     from kb.records import Chunk, Document, Hit, Reranked, Scalar
 
     FloatArray: TypeAlias = NDArray[np.float32]
@@ -113,7 +114,7 @@ class Store(Protocol):
     """A vector index: a cache that can be rebuilt from the ledger.
 
     The module of one that keeps data on a server (its option `url`) also has
-    `drop(options, slug, generation)`, which deletes there what a generation left. One whose files can
+    `drop(options, parts, slug, generation)`, which deletes there what a generation left. One whose files can
     be looked at without its heavy package has `damage(folder, *, filled)` in `_<name>_files.py`
     beside it: what is wrong with them, or None.
     """
@@ -144,6 +145,10 @@ class Store(Protocol):
 
     def vectors(self, chunk_ids: Sequence[str]) -> dict[str, FloatArray]:
         """The stored vectors of those ids that exist."""
+        ...
+
+    def rows(self, chunk_ids: Sequence[str]) -> dict[str, StoredRow]:
+        """What is stored of those ids that exist."""
         ...
 
     def chunk_ids(self) -> Iterator[str]:

@@ -151,7 +151,8 @@ class CollectionStore:
             table = self.settings.store.options(use)
             table["url"] = url
             options = explain_validation(module.Options, table, f"store.{use}")
-            module.drop(options, collection_slug(self.settings.collection), generation)
+            parts = Parts(secret=self.origins.secret)
+            module.drop(options, parts, collection_slug(self.settings.collection), generation)
 
     def ingest_command(self, root: Path | None, *, rebuild: bool = False) -> str:
         """The command that brings this collection in step, with all that is not a default.

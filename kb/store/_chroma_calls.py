@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from kb.disk import trouble
 from kb.errors import KbError, StoreError
+from kb.payloads import StoredRow, storable, stored_row
 from kb.store._rows import as_similarity
+
+if TYPE_CHECKING:
+    from kb.components import FloatArray, StoreRow
 
 _DATABASE = "chroma.sqlite3"
 
@@ -29,6 +33,22 @@ def ranked(ids: Sequence[str], distances: Sequence[float]) -> list[tuple[str, fl
     similarities = as_similarity(np.asarray(distances, dtype=np.float64))
     pairs = zip(ids, similarities.tolist(), strict=True)
     return sorted(pairs, key=lambda pair: (-pair[1], pair[0]))
+
+
+def columns(rows: Sequence[StoreRow], matrix: FloatArray, places: Sequence[int]) -> dict[str, Any]:
+    """Ids, vectors and texts of the rows at `places`, as an add or an upsert takes them."""
+    return {
+        "ids": [rows[place].chunk.id for place in places],
+        "embeddings": matrix[places],
+        "documents": [storable(rows[place].chunk.text) for place in places],
+    }
+
+
+def stored_rows(answer: Mapping[str, Any]) -> dict[str, StoredRow]:
+    """What a `get` with embeddings, metadata and documents gave, by id."""
+    vectors = np.asarray(answer["embeddings"], dtype=np.float32)
+    kept = zip(answer["ids"], answer["metadatas"], answer["documents"], vectors, strict=True)
+    return {chunk_id: stored_row(told, text, vector) for chunk_id, told, text, vector in kept}
 
 
 @contextmanager

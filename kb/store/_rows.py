@@ -9,6 +9,7 @@ import numpy as np
 
 from kb.components import Parts, StorePlace, StoreRow
 from kb.errors import ConfigError, IndexMismatchError, StoreError
+from kb.payloads import storable
 
 if TYPE_CHECKING:
     from kb.components import FloatArray
@@ -93,20 +94,6 @@ def query_matrix(vectors: FloatArray, place: StorePlace) -> FloatArray:
     return matrix
 
 
-def payload(row: StoreRow) -> dict[str, str | int | None]:
-    """What a store keeps beside text and vector: plain Python values; None where there is nothing."""
-    chunk = row.chunk
-    return {
-        "source": storable(row.source),
-        "document_id": storable(chunk.document_id),
-        "page": None if chunk.page is None else int(chunk.page),
-        "heading": None if chunk.heading is None else storable(chunk.heading),
-        "start": int(chunk.start),
-        "end": int(chunk.end),
-        "header": storable(chunk.header) or None,
-    }
-
-
 def filters(where: Mapping[str, Scalar] | None) -> dict[str, str | int]:
     """The conditions of `where`, as payloads keep their values.
 
@@ -122,11 +109,6 @@ def filters(where: Mapping[str, Scalar] | None) -> dict[str, str | int]:
             raise StoreError(f"cannot filter by {key} = {value!r}: it has to be a value of type {kind.__name__}")
         conditions[key] = storable(value) if isinstance(value, str) else int(value)
     return conditions
-
-
-def storable(text: str) -> str:
-    """Replace lone surrogates, which a file name that is no text brings, for nothing can store them."""
-    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def nearest(ids: Sequence[str], matrix: FloatArray, vector: FloatArray, limit: int) -> list[tuple[str, float]]:

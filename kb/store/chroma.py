@@ -26,7 +26,8 @@ from chromadb.errors import NotFoundError
 
 from kb.components import Parts, StorePlace, StoreRow
 from kb.errors import StoreError
-from kb.store._chroma_calls import close_client, ranked, translated, where_clause
+from kb.payloads import StoredRow, payload, storable
+from kb.store._chroma_calls import close_client, columns, ranked, stored_rows, translated, where_clause
 from kb.store._chroma_files import remember_folders
 from kb.store._chroma_options import CHANGEABLE, Options, collection_name, index_options, server_address
 from kb.store._rows import (
@@ -34,11 +35,9 @@ from kb.store._rows import (
     filters,
     last_of_each,
     nearest,
-    payload,
     place_of,
     query_matrix,
     row_matrix,
-    storable,
 )
 
 if TYPE_CHECKING:
@@ -81,7 +80,7 @@ def build(options: Options, parts: Parts) -> ChromaStore:
     return ChromaStore(options, place_of("chroma", parts))
 
 
-def drop(options: Options, slug: str, generation: int) -> None:
+def drop(options: Options, parts: Parts, slug: str, generation: int) -> None:
     """Delete a generation's collection from a server; one in a folder goes with its folder.
 
     Raises:
@@ -139,11 +138,11 @@ class ChromaStore:
                 if new := [place for place in places if rows[place].chunk.id not in held]:
                     payloads = (payload(rows[place]) for place in new)
                     told = [{key: value for key, value in one.items() if value is not None} for one in payloads]
-                    self._collection.add(**_columns(rows, matrix, new), metadatas=told)
+                    self._collection.add(**columns(rows, matrix, new), metadatas=told)
                 if old := [place for place in places if rows[place].chunk.id in held]:
                     # Metadata is merged with what is there; a key with None is taken away.
                     merged = [payload(rows[place]) for place in old]
-                    self._collection.upsert(**_columns(rows, matrix, old), metadatas=merged)
+                    self._collection.upsert(**columns(rows, matrix, old), metadatas=merged)
 
     def delete(self, chunk_ids: Sequence[str]) -> None:
         """Remove chunks; unknown ids are ignored."""
@@ -188,6 +187,15 @@ class ChromaStore:
             with self._errors("read"):
                 answer = self._collection.get(ids=page, include=["embeddings"])
             found.update(zip(answer["ids"], np.asarray(answer["embeddings"], dtype=np.float32), strict=True))
+        return found
+
+    def rows(self, chunk_ids: Sequence[str]) -> dict[str, StoredRow]:
+        """What is stored of those ids that exist."""
+        found: dict[str, StoredRow] = {}
+        for page in self._pages(chunk_ids):
+            with self._errors("read"):
+                answer = self._collection.get(ids=page, include=["embeddings", "metadatas", "documents"])
+            found.update(stored_rows(answer))
         return found
 
     def chunk_ids(self) -> Iterator[str]:
@@ -303,14 +311,6 @@ class ChromaStore:
             raise StoreError(f"the store of collection {self._place.collection!r} is closed")
         with translated(f"{self._what} could not be {done}", self._advice, self._folder):
             yield
-
-
-def _columns(rows: Sequence[StoreRow], matrix: FloatArray, places: Sequence[int]) -> dict[str, Any]:
-    return {
-        "ids": [rows[place].chunk.id for place in places],
-        "embeddings": matrix[places],
-        "documents": [storable(rows[place].chunk.text) for place in places],
-    }
 
 
 def _settings() -> Settings:

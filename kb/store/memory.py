@@ -20,17 +20,16 @@ import numpy as np
 
 from kb.components import Parts, StorePlace, StoreRow
 from kb.errors import StoreError
+from kb.payloads import StoredRow, payload, storable, stored_row
 from kb.settings import ComponentOptions
 from kb.store._rows import (
     check_fingerprint,
     filters,
     last_of_each,
     nearest,
-    payload,
     place_of,
     query_matrix,
     row_matrix,
-    storable,
 )
 
 if TYPE_CHECKING:
@@ -114,6 +113,12 @@ class MemoryStore:
         with self._usable():
             wanted = set(chunk_ids)
             return {i: vector.copy() for i, vector in zip(self._ids, self._matrix, strict=True) if i in wanted}
+
+    def rows(self, chunk_ids: Sequence[str]) -> dict[str, StoredRow]:
+        """What is stored of those ids that exist."""
+        found = self.vectors(chunk_ids)
+        payloads = self._payloads
+        return {i: stored_row(payloads[i], payloads[i]["text"], vector) for i, vector in found.items()}
 
     def chunk_ids(self) -> Iterator[str]:
         """All ids; they may be deleted while they are walked through."""

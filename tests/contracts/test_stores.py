@@ -2,45 +2,50 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from contextlib import ExitStack
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from kb.components import Parts, Store, StorePlace, StoreRow, build_component
+from kb.components import Parts, Store, StoreRow, build_component
 from kb.errors import IndexMismatchError, StoreError
+from kb.payloads import expected_row
 from kb.records import Chunk
-from kb.settings import component_names
-
-DIMENSION = 32
-
-Open = Callable[..., Store]
+from tests.contracts._stores import ALL, DIMENSION, Open, place_in
 
 
-def place_in(folder: Path) -> StorePlace:
-    return StorePlace(folder / "store", "知识库", "kb-0123456789", "embedder-a", DIMENSION)
+@pytest.fixture(scope="module")
+def url_of(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], str]]:
+    """The server of a variant, started once."""
+    with ExitStack() as running:
+
+        @cache
+        def start(name: str) -> str:
+            server = ALL[name].server
+            assert server is not None
+            return running.enter_context(server(tmp_path_factory.mktemp(name) / "data"))
+
+        yield start
 
 
-@pytest.fixture(params=component_names("store"))
-def open_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Open]:
+@pytest.fixture(params=ALL)
+def open_store(request: pytest.FixtureRequest, tmp_path: Path, url_of: Callable[[str], str]) -> Iterator[Open]:
     """Open the store under test; whatever was opened is closed at the end."""
-    opened: list[Store] = []
-
-    def open_it(**changes: object) -> Store:
-        place = replace(place_in(tmp_path), **changes)  # type: ignore[arg-type]
-        opened.append(build_component("store", request.param, {}, Parts(place=place)))
-        return opened[-1]
-
-    open_it.component = request.param  # type: ignore[attr-defined]
+    variant = ALL[request.param]
+    if reason := variant.missing():
+        pytest.skip(reason)
+    server = {"url": url_of(request.param)} if variant.server else {}
+    open_it = Open(variant.component, {**variant.options, **server}, place_in(tmp_path))
     yield open_it
-    for store in opened:
-        store.close()
+    open_it.close()
 
 
 def unit(vectors: NDArray[np.float64]) -> NDArray[np.float32]:
@@ -213,6 +218,21 @@ def test_vectors_come_back_as_they_were_stored(open_store: Open) -> None:
         np.testing.assert_allclose(vector, vectors[int(chunk_id[1:])], atol=1e-6)
 
 
+def test_rows_come_back_with_all_that_was_stored_of_them(open_store: Open) -> None:
+    store, vectors = open_store(), clustered(3)
+    whole = row("a", vectors[0], page=3, text="退款 🦜\n\nリファンド\x00")
+    bare = StoreRow(Chunk("b", "e", "", 7, 7), os.fsdecode(b"caf\xe9.md"), vectors[1])
+    store.upsert([whole, bare, row("c", vectors[2])])
+    back = store.rows(["a", "never", "b", "a"])
+    assert sorted(back) == ["a", "b"]
+    for given in (whole, bare):
+        expected, stored = expected_row(given), back[given.chunk.id]
+        assert stored.place == expected.place
+        assert stored.vector.dtype == np.float32
+        np.testing.assert_allclose(stored.vector, expected.vector, atol=1e-6)
+    assert store.rows([]) == {}
+
+
 def test_everything_survives_reopening(open_store: Open) -> None:
     store, vectors = open_store(), clustered(60)
     store.upsert([row(f"c{i:02}", vector, document=f"d{i % 3}") for i, vector in enumerate(vectors)])
@@ -224,17 +244,15 @@ def test_everything_survives_reopening(open_store: Open) -> None:
 
 
 def test_what_was_acknowledged_survives_a_process_that_dies(open_store: Open, tmp_path: Path) -> None:
-    name = open_store.component  # type: ignore[attr-defined]
     code = (
-        "import os, sys, signal, pathlib; sys.path[:0] = sys.argv[1:3]\n"
-        "import test_stores as t\n"
-        "from kb.components import Parts, build_component\n"
-        f"s = build_component('store', {name!r}, {{}}, Parts(place=t.place_in(pathlib.Path(sys.argv[3]))))\n"
+        "import json, os, sys, signal, pathlib; sys.path.insert(0, sys.argv[1])\n"
+        "import tests.contracts.test_stores as t\n"
+        "s = t.Open(sys.argv[2], json.loads(sys.argv[3]), t.place_in(pathlib.Path(sys.argv[4])))()\n"
         "s.upsert([t.row(f'c{i:02}', v) for i, v in enumerate(t.clustered(60))]); s.delete(['c05'])\n"
         "os.kill(os.getpid(), signal.SIGKILL)\n"
     )
-    here = Path(__file__).parent
-    ended = subprocess.run([sys.executable, "-c", code, str(here.parent.parent), str(here), str(tmp_path)], check=False)
+    told = str(Path(__file__).parents[2]), open_store.component, json.dumps(open_store.options), str(tmp_path)
+    ended = subprocess.run([sys.executable, "-c", code, *told], check=False)
     assert ended.returncode == -9
     store = open_store()
     assert sorted(store.chunk_ids()) == [f"c{i:02}" for i in range(60) if i != 5]
@@ -304,6 +322,7 @@ def test_a_closed_store_says_so(open_store: Open) -> None:
         lambda: store.upsert([row("a", axis(0))]),
         lambda: store.delete(["a"]),
         lambda: store.vectors(["a"]),
+        lambda: store.rows(["a"]),
         lambda: list(store.chunk_ids()),
     ):
         with pytest.raises(StoreError, match="is closed"):

@@ -242,8 +242,8 @@ def test_on_a_server_each_generation_has_a_collection_of_its_own_that_can_be_dro
     first.upsert([row("a", 0)])
     second.upsert([row("b", 0), row("c", 1)])
     assert (first.count(), second.count()) == (1, 2)
-    drop(options, place.slug, 1)
-    drop(options, place.slug, 1)
+    drop(options, Parts(), place.slug, 1)
+    drop(options, Parts(), place.slug, 1)
     assert [collection.name for collection in second._client.list_collections()] == [f"{place.slug}-g2"]
     assert second.count() == 2
     with pytest.raises(StoreError, match="could not be read"):
@@ -255,12 +255,12 @@ def test_on_a_server_each_generation_has_a_collection_of_its_own_that_can_be_dro
 def test_a_generation_cannot_be_dropped_from_a_server_that_does_not_answer() -> None:
     url = f"http://127.0.0.1:{free_port()}"
     with pytest.raises(StoreError, match=f"'notes-g1' at {url} could not be deleted"):
-        drop(Options(url=url), "notes", 1)
+        drop(Options(url=url), Parts(), "notes", 1)
 
 
 def test_dropping_a_generation_of_a_folder_leaves_the_folder_to_the_caller(place: StorePlace) -> None:
     open_store(place).close()
-    drop(Options(), place.slug, 1)
+    drop(Options(), Parts(), place.slug, 1)
     assert (place.folder / "chroma.sqlite3").exists()
 
 

@@ -1,0 +1,65 @@
+"""The stores as the contract suite opens them: each component with its defaults, and those that differ by an option.
+
+A component needs no entry here; one in `VARIANTS` is opened beside it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from kb.components import Parts, Store, StorePlace, build_component
+from kb.settings import component_names
+from tests.chroma_server import chroma_server
+
+DIMENSION = 32
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One store of the suite."""
+
+    component: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    server: Callable[[Path], AbstractContextManager[str]] | None = None
+    """Runs a server that keeps its data in a folder, and gives its URL, which becomes the option `url`."""
+    missing: Callable[[], str | None] = lambda: None
+    """Says why this one cannot be opened here."""
+
+
+VARIANTS: Mapping[str, Variant] = {
+    "chroma-server": Variant("chroma", server=chroma_server),
+}
+
+ALL: Mapping[str, Variant] = {name: Variant(name) for name in component_names("store")} | dict(VARIANTS)
+
+
+def place_in(folder: Path) -> StorePlace:
+    """A place of its own for each folder, also on a server."""
+    slug = f"kb-{hashlib.sha256(os.fsencode(folder)).hexdigest()[:10]}"
+    return StorePlace(folder / "store", "知识库", slug, "embedder-a", DIMENSION)
+
+
+@dataclass(frozen=True)
+class Open:
+    """Opens the store under test, as often as asked."""
+
+    component: str
+    options: Mapping[str, Any]
+    place: StorePlace
+    opened: list[Store] = field(default_factory=list)
+
+    def __call__(self, **changes: Any) -> Store:
+        parts = Parts(place=replace(self.place, **changes), secret=os.environ.get)
+        store: Store = build_component("store", self.component, self.options, parts)
+        self.opened.append(store)
+        return store
+
+    def close(self) -> None:
+        for store in self.opened:
+            store.close()
