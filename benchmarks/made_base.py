@@ -5,9 +5,10 @@ Ten chunks a document, each document in one of 200 clusters, texts of words as f
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from kb.components import FloatArray, Store
+
+    Row: TypeAlias = tuple[HashedChunk, FloatArray]
+    State: TypeAlias = tuple[SourceRow, Document, list[HashedChunk]]
 
 DIMENSION = 384
 CLUSTERS = 200
@@ -45,19 +49,22 @@ class Made:
     """Made-up texts and vectors, and an embedder that gives a question its vector."""
 
     name = fingerprint = "made"
-    dimension = DIMENSION
     max_tokens = 512
     cutoff = 0.28
     batch_texts = 1024
 
-    def __init__(self) -> None:
+    def __init__(self, dimension: int = DIMENSION, seed: int | None = None) -> None:
+        """Make the same clusters each time; with a `seed` other texts and vectors in them."""
+        self.dimension = dimension
         self._dice = np.random.default_rng(7)
-        self._centres = self._unit(self._dice.normal(size=(CLUSTERS, DIMENSION)))
+        self._centres = self._unit(self._dice.normal(size=(CLUSTERS, dimension)))
+        if seed is not None:
+            self._dice = np.random.default_rng(seed)
         self._asked: dict[str, FloatArray] = {}
 
     def vectors(self, cluster: int, count: int) -> FloatArray:
         """Shape (count, dimension), unit rows around a cluster's centre."""
-        noise = self._dice.normal(size=(count, DIMENSION)) * NOISE / np.sqrt(DIMENSION)
+        noise = self._dice.normal(size=(count, self.dimension)) * NOISE / np.sqrt(self.dimension)
         return self._unit(self._centres[cluster] + noise)
 
     def text(self, count: int = WORDS_EACH, commonest: int = 1) -> str:
@@ -97,14 +104,38 @@ def open_store(folder: Path) -> Store:
 
 def make(folder: Path, made: Made, documents: int) -> None:
     """Fill a ledger and a store in the order of an ingest."""
-    ledger, store = Ledger(folder), open_store(folder)
-    generation = ledger.begin_generation(made.fingerprint, DIMENSION).number
+    store = open_store(folder)
+    fill_ledger(
+        folder, made, documents, lambda rows: store.upsert([StoreRow(one.chunk, one.source, v) for one, v in rows])
+    )
+    store.close()
+
+
+def fill_ledger(folder: Path, made: Made, documents: int, stored: Callable[[Sequence[Row]], None]) -> float:
+    """Fill a ledger, and let `stored` have what goes into the store; the seconds it took without that."""
+    seconds = 0.0
+    with Ledger(folder) as ledger:
+        generation = ledger.begin_generation(made.fingerprint, made.dimension).number
+        for states, rows in batches(made, documents):
+            started = time.perf_counter()
+            ledger.put_vectors(made.fingerprint, [(one.text_hash, vector) for one, vector in rows])
+            ledger.mark_dirty(generation, [one.chunk.id for one, _ in rows])
+            seconds += time.perf_counter() - started
+            stored(rows)
+            started = time.perf_counter()
+            ledger.replace_documents(generation, states)
+            seconds += time.perf_counter() - started
+        ledger.complete_generation(generation)
+    return seconds
+
+
+def batches(made: Made, documents: int) -> Iterator[tuple[list[State], list[Row]]]:
+    """What an ingest writes at a time: documents with their chunks, and chunks with their vectors."""
     for start in range(0, documents, BATCH_DOCUMENTS):
-        rows: list[tuple[HashedChunk, FloatArray]] = []
-        states = []
+        states: list[State] = []
+        rows: list[Row] = []
         for number in range(start, min(start + BATCH_DOCUMENTS, documents)):
-            cluster = int(np.random.default_rng(number).integers(CLUSTERS))
-            path = f"half{cluster * 2 // CLUSTERS}/topic {cluster}/{number}.md"
+            cluster, path = cluster_of(number), path_of(number)
             texts = [made.text() for _ in range(CHUNKS_EACH)]
             chunks, at = [], 0
             for place, text in enumerate(texts):
@@ -118,10 +149,15 @@ def make(folder: Path, made: Made, documents: int) -> None:
             one = [hashed(chunk, path) for chunk in chunks]
             states.append((SourceRow(document.id, path, 1, 1, "h", "indexed"), document, one))
             rows += zip(one, made.vectors(cluster, CHUNKS_EACH), strict=True)
-        ledger.put_vectors(made.fingerprint, [(one.text_hash, vector) for one, vector in rows])
-        ledger.mark_dirty(generation, [one.chunk.id for one, _ in rows])
-        store.upsert([StoreRow(one.chunk, one.source, vector) for one, vector in rows])
-        ledger.replace_documents(generation, states)
-    ledger.complete_generation(generation)
-    store.close()
-    ledger.close()
+        yield states, rows
+
+
+def cluster_of(document: int) -> int:
+    """The cluster of a document, by its number."""
+    return int(np.random.default_rng(document).integers(CLUSTERS))
+
+
+def path_of(document: int) -> str:
+    """Its path."""
+    cluster = cluster_of(document)
+    return f"half{cluster * 2 // CLUSTERS}/topic {cluster}/{document}.md"

@@ -28,6 +28,8 @@ class Variant:
     options: Mapping[str, Any] = field(default_factory=dict)
     server: Callable[[Path], AbstractContextManager[str]] | None = None
     """Runs a server that keeps its data in a folder, and gives its URL, which becomes the option `url`."""
+    exact: bool = False
+    """Whether it always finds the very nearest."""
     missing: Callable[[], str | None] = lambda: None
     """Says why this one cannot be opened here."""
 
