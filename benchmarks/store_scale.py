@@ -280,8 +280,8 @@ def disk(folder: Path) -> int:
 
 
 def table(lines: Sequence[Line]) -> str:
-    heads = ("store", "chunks", "added/s", "peak", "disk", "held", "mapped", "opened", "first answer")
-    heads = (*heads, "top 5", "top 50", "of one file", "recall@10")
+    heads = ["store", "chunks", "added/s", "peak", "disk", "held", "mapped", "opened", "first answer"]
+    heads += ["top 5", "top 50", "of one file", "recall@10"]
     rows = [f"| {' | '.join(heads)} |", "|---|" + "---:|" * (len(heads) - 1)]
     for line in lines:
         sizes = (line.add_peak_bytes, line.disk_bytes, line.held_bytes, line.mapped_bytes)
