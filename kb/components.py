@@ -114,7 +114,9 @@ class Store(Protocol):
     """A vector index: a cache that can be rebuilt from the ledger.
 
     The module of one that keeps data on a server (its option `url`) also has
-    `drop(options, parts, slug, generation)`, which deletes there what a generation left. One whose files can
+    `drop(options, parts, slug, generation)`, which deletes there what a generation left. One that keeps them in
+    its process's memory has the option `in_memory`; a module whose store serves one process at a time when it is
+    on no server says `ONE_PROCESS = True`. One whose files can
     be looked at without its heavy package has `damage(folder, *, filled)` in `_<name>_files.py`
     beside it: what is wrong with them, or None.
     """

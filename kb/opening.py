@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import os
+import secrets
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +25,17 @@ if TYPE_CHECKING:
 
 _AT = " at "
 """Between a store's name and its server's address."""
+
+_THIS_PROCESS = secrets.token_hex(4)
+"""Told apart from another that had the same number."""
+
+_TRUE = frozenset(("true", "1", "yes", "on", "t", "y"))
+"""As pydantic reads them: a variable is text."""
+
+_FILL_MEMORY = (
+    "Each process has a memory of its own, and this one has not filled it: ingest in this process "
+    "(KnowledgeBase.ingest() embeds nothing twice), or set in_memory = false"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +57,27 @@ class CollectionStore:
 
     @property
     def name(self) -> str:
-        """The component, and of one on a server where that is: another one holds nothing of this one's rows."""
+        """The component, and where one on a server or in memory is: another one holds nothing of this one's rows."""
         use = self.settings.store.use
+        if self.in_memory:
+            return f"{use} in the memory of process {os.getpid()} ({_THIS_PROCESS})"
         return f"{use}{_AT}{self._url}" if self._url else use
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether its rows end with this process (its option `in_memory`)."""
+        told = self.settings.store.options(self.settings.store.use).get("in_memory")
+        return not self._url and str(told).lower() in _TRUE
+
+    @property
+    def in_one_process(self) -> bool:
+        """Whether no other process can look at its rows while this one has it open. Loads the component."""
+        return not self._url and getattr(component_module("store", self.settings.store.use), "ONE_PROCESS", False)
+
+    @property
+    def fill_advice(self) -> str:
+        """What fills a store that does not hold the collection, as a sentence without its full stop."""
+        return _FILL_MEMORY if self.in_memory else self.repair_advice
 
     @property
     def _url(self) -> str:
@@ -104,15 +134,9 @@ class CollectionStore:
         folder = ledger.generation_folder(generation)
         root = ledger.root()
         if ledger.has_chunks(generation.number) and (filled := filled_store(folder)) != self.name:
-            known = (
-                f"that is in {filled!r}. Configure it again, or fill this one (nothing is embedded twice): "
-                f"{self.ingest_command(root)}"
-                if filled
-                else "it was not filled to the end, or has been deleted. Wait for an ingest that is running, or "
-                f"mend it (nothing is embedded): {self.status_command('--repair')}"
-            )
             raise StoreError(
-                f"the store {self.name!r} does not hold the collection {self.settings.collection!r}: {known}"
+                f"the store {self.name!r} does not hold the collection {self.settings.collection!r}: "
+                f"{self._how_to_fill(filled, root)}"
             )
         store = self.open(generation, folder, root)
         try:
@@ -121,6 +145,25 @@ class CollectionStore:
             store.close()
             raise
         return store
+
+    def _how_to_fill(self, filled: str | None, root: Path | None) -> str:
+        """Where the rows are, and what brings them here.
+
+        Args:
+            filled: The name of the store that was filled last.
+            root: The folder of the collection's documents.
+        """
+        if self.in_memory:
+            return f"{f'that is in {filled!r}' if filled else 'it was not filled to the end'}. {_FILL_MEMORY}"
+        if filled:
+            return (
+                f"that is in {filled!r}. Configure it again, or fill this one (nothing is embedded twice): "
+                f"{self.ingest_command(root)}"
+            )
+        return (
+            "it was not filled to the end, or has been deleted. Wait for an ingest that is running, or "
+            f"mend it (nothing is embedded): {self.status_command('--repair')}"
+        )
 
     def check_files(self, folder: Path) -> None:
         """Look at the sizes of a generation's files, without the store's package; a server has none here.
@@ -149,6 +192,8 @@ class CollectionStore:
         module = component_module("store", use)
         if hasattr(module, "drop"):
             table = self.settings.store.options(use)
+            if url != self._url:
+                table.pop("api_key_env", None)  # that key is another server's
             table["url"] = url
             options = explain_validation(module.Options, table, f"store.{use}")
             parts = Parts(secret=self.origins.secret)

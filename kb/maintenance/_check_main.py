@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from kb.ledger.generations import Generation
     from kb.ledger.hashes import HashedChunk
     from kb.ledger.ledger import Ledger
+    from kb.opening import CollectionStore
 
 SAMPLE = 200
 """Chunks that are looked at closely; a fault of one row in fifty is then missed one time in fifty."""
@@ -38,16 +39,21 @@ def main() -> None:
     sys.path[:] = asked["path"]
     with os.fdopen(os.dup(1), "w") as answers:
         os.dup2(2, 1)  # whatever a library prints is no part of the answer
-        json.dump(_look(asked), answers)
+        json.dump(_asked_for(asked), answers)
 
 
-def _look(asked: dict[str, Any]) -> dict[str, Any]:
-    from kb.errors import KbError
-    from kb.ledger.ledger import Ledger
+def _asked_for(asked: dict[str, Any]) -> dict[str, Any]:
     from kb.opening import CollectionStore
     from kb.settings import load_settings
 
-    store = CollectionStore(*load_settings(asked["config"], **asked["overrides"]))
+    return look(CollectionStore(*load_settings(asked["config"], **asked["overrides"])))
+
+
+def look(store: CollectionStore) -> dict[str, Any]:
+    """Compare what the store holds with the ledger: `problems`, and how many chunks were `sampled`."""
+    from kb.errors import KbError
+    from kb.ledger.ledger import Ledger
+
     with Ledger(store.folder, read_only=True) as ledger:
         generation = ledger.current_generation()
         assert generation is not None, "whoever asks has looked"

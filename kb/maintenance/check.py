@@ -50,7 +50,8 @@ class Checked:
 def check(store: CollectionStore) -> Checked:
     """Compare ledger and store: counts, ids, a sample of vectors and places, and whether the sample is found.
 
-    The store is opened in a process of its own, as damaged files can end or hang the process that opens them.
+    The store is opened in a process of its own, as damaged files can end or hang the process that opens them;
+    but here when it serves one process at a time, which may be this one.
 
     Raises:
         NothingIngestedError: there is nothing to check.
@@ -74,7 +75,7 @@ def check(store: CollectionStore) -> Checked:
         if fault := store_fault(ledger, current, store):
             of_store.append(fault)
         elif chunks:
-            of_store, sampled = _of_store(store, chunks)
+            of_store, sampled = _here(store) if store.in_one_process else _of_store(store, chunks)
     repair = store.status_command("--repair")
     return Checked(chunks, sampled, (*faults, *(Fault(what, repair) for what in of_store)))
 
@@ -97,6 +98,11 @@ def _wrong_spans(ledger: Ledger, generation: Generation) -> Iterator[str]:
         document = ledger.document(generation.number, live.chunk.document_id)
         if document is None or document.text[live.chunk.start : live.chunk.end] != live.chunk.text:
             yield live.chunk.id
+
+
+def _here(store: CollectionStore) -> tuple[list[str], int]:
+    told = _check_main.look(store)
+    return told["problems"], told["sampled"]
 
 
 def _of_store(store: CollectionStore, chunks: int) -> tuple[list[str], int]:

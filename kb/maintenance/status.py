@@ -175,7 +175,7 @@ def store_fault(ledger: Ledger, generation: Generation, store: CollectionStore) 
     if filled == store.name or not ledger.has_chunks(generation.number):
         return None
     where = f"what was filled is in {filled!r}" if filled else "it was not filled to the end, or has been deleted"
-    return f"the store {store.name!r} does not hold the collection: {where}. {store.repair_advice}"
+    return f"the store {store.name!r} does not hold the collection: {where}. {store.fill_advice}"
 
 
 def _failures(sources: Iterable[SourceRow], documents: Collection[str]) -> Iterator[FailedFile]:

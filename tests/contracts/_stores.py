@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -32,10 +32,32 @@ class Variant:
     """Whether it always finds the very nearest."""
     missing: Callable[[], str | None] = lambda: None
     """Says why this one cannot be opened here."""
+    in_memory: bool = False
+    """It ends with its process, so that nothing of one process is found by another."""
+
+
+@contextmanager
+def _qdrant_stand_in(folder: Path) -> Iterator[str]:
+    from tests.qdrant_server import qdrant_stand_in  # loads Qdrant, which takes each child of the suite a second
+
+    with qdrant_stand_in() as server:
+        yield server.url
+
+
+def _qdrant_url() -> str | None:
+    return None if os.environ.get("QDRANT_URL") else "QDRANT_URL is not set: it names a Qdrant server to test with"
+
+
+def _qdrant_options() -> Mapping[str, Any]:
+    key = {"api_key_env": "QDRANT_API_KEY"} if os.environ.get("QDRANT_API_KEY") else {}
+    return {"url": os.environ.get("QDRANT_URL", ""), **key}
 
 
 VARIANTS: Mapping[str, Variant] = {
     "chroma-server": Variant("chroma", server=chroma_server),
+    "qdrant-in-memory": Variant("qdrant", {"in_memory": True}, in_memory=True),
+    "qdrant-stand-in": Variant("qdrant", server=_qdrant_stand_in),
+    "qdrant-url": Variant("qdrant", _qdrant_options(), missing=_qdrant_url),
 }
 
 ALL: Mapping[str, Variant] = {name: Variant(name) for name in component_names("store")} | dict(VARIANTS)
@@ -54,6 +76,7 @@ class Open:
     component: str
     options: Mapping[str, Any]
     place: StorePlace
+    in_memory: bool = False
     opened: list[Store] = field(default_factory=list)
 
     def __call__(self, **changes: Any) -> Store:

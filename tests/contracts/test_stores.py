@@ -43,7 +43,7 @@ def open_store(request: pytest.FixtureRequest, tmp_path: Path, url_of: Callable[
     if reason := variant.missing():
         pytest.skip(reason)
     server = {"url": url_of(request.param)} if variant.server else {}
-    open_it = Open(variant.component, {**variant.options, **server}, place_in(tmp_path))
+    open_it = Open(variant.component, {**variant.options, **server}, place_in(tmp_path), variant.in_memory)
     yield open_it
     open_it.close()
 
@@ -255,6 +255,9 @@ def test_what_was_acknowledged_survives_a_process_that_dies(open_store: Open, tm
     ended = subprocess.run([sys.executable, "-c", code, *told], check=False)
     assert ended.returncode == -9
     store = open_store()
+    if open_store.in_memory:  # what another process had is gone, and nothing of it may pass for an index
+        assert (store.count(), store.search(clustered(60)[:1], 1)) == (0, [[]])
+        return
     assert sorted(store.chunk_ids()) == [f"c{i:02}" for i in range(60) if i != 5]
     assert store.search(clustered(60)[:1], 1) == [[("c00", 1.0)]]
 

@@ -94,7 +94,7 @@ class Place:
             folder = ledger.generation_folder(generation)
         slug = collection_slug("knowledge_base")
         shape = generation.fingerprint, generation.dimension, generation.number
-        parts = Parts(place=StorePlace(folder, "knowledge_base", slug, *shape))
+        parts = Parts(place=StorePlace(folder, "knowledge_base", slug, *shape), secret=os.environ.get)
         store: Store = build_component("store", self.store, self.store_options, parts)
         return store
 
