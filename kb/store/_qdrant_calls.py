@@ -32,6 +32,9 @@ _SHOWN_CHARACTERS = 200
 
 _UNAUTHORIZED, _FORBIDDEN, _NOT_FOUND, _TOO_LARGE = 401, 403, 404, 413
 
+_OF_A_WRONG_FORM = (ValueError, TypeError, LookupError, AttributeError, AssertionError, RecursionError)
+"""What an answer that no Qdrant gives ends in; pydantic's and json's errors are ValueErrors."""
+
 
 def point_id(chunk_id: str) -> str:
     """The UUID of a chunk's point, the same in every process: version 5 (RFC 9562, 5.5) of the chunk's id."""
@@ -101,7 +104,9 @@ def translated(failure: str, where: Where) -> Iterator[None]:
         reason, advice = _explained(error, where) if where.url else _in_folder(error, where)
         # A traceback shows the error that it came from as well.
         shown = where.key is None or where.key not in f"{error!r} {error} {vars(error)}"
-        raise StoreError(f"{failure}: {where.masked(reason)}. {advice}".rstrip()) from (error if shown else None)
+        raise StoreError(f"{failure}: {where.masked(reason).rstrip('.')}. {advice}".rstrip()) from (
+            error if shown else None
+        )
 
 
 def _in_folder(error: Exception, where: Where) -> tuple[str, str]:
@@ -119,8 +124,7 @@ def _explained(error: Exception, where: Where) -> tuple[str, str]:
     if "Timeout" in kind:
         told = "it did not answer in time"
         return told, f"Check that a Qdrant server runs at {where.url}, or raise [store.qdrant] timeout_seconds"
-    if "Protocol" in kind or isinstance(cause, ValueError | TypeError | AttributeError | KeyError | AssertionError):
-        # pydantic's and json's errors are ValueErrors: an answer that no Qdrant gives, or half of one.
+    if "Protocol" in kind or isinstance(cause, _OF_A_WRONG_FORM):
         told = "what answers there does not speak as a Qdrant server does, or broke off"
         return told, f"Check [store.qdrant] url = {where.url!r}, and what stands between"
     return str(cause) or kind, f"Check that a Qdrant server runs at {where.url}"

@@ -73,7 +73,7 @@ _QUERY_PAGE = 100
 _COUNT_FROM = 10_000
 """From this limit on it is cut to the number of points first, against absurd limits."""
 
-_CONFLICT = 409
+_NOT_FOUND, _CONFLICT = 404, 409
 
 
 class _Local(QdrantLocal):
@@ -107,6 +107,9 @@ def drop(options: Options, parts: Parts, slug: str, generation: int) -> None:
         client = QdrantClient(**client_arguments(options, key))
         try:
             client.delete_collection(name)  # of one that is not there it says so, and that is all
+        except UnexpectedResponse as error:
+            if error.status_code != _NOT_FOUND:
+                raise
         finally:
             client.close()
 
@@ -117,6 +120,10 @@ class QdrantStore:
     def __init__(self, options: Options, place: StorePlace, key: str | None) -> None:
         self._place = place
         self._options = options
+        # Without a server all are compared, and the client warns of parameters that it does not need.
+        how = models.SearchParams(hnsw_ef=options.ef_search, exact=options.exact)
+        self._search_parameters = how if options.url else None
+        self._index = models.HnswConfigDiff(m=options.max_neighbors, ef_construct=options.ef_construction)
         self._name = collection_name(options, place.slug, place.generation)
         kept = "memory" if options.in_memory else str(place.folder)
         self._what = f"the Qdrant collection {self._name!r} in {options.url or kept}"
@@ -141,17 +148,17 @@ class QdrantStore:
         """Add rows, or replace those of the same chunk id, payload and all."""
         rows = last_of_each(rows)
         matrix = row_matrix(rows, self._place)
-        with self._changes():
-            for start in range(0, len(rows), self._write_page):
-                page = range(start, min(start + self._write_page, len(rows)))
-                points = [
-                    models.PointStruct(
-                        id=point_id(rows[place].chunk.id),
-                        vector=matrix[place].tolist(),
-                        payload=point_payload(rows[place]),
-                    )
-                    for place in page
-                ]
+        for start in range(0, len(rows), self._write_page):
+            page = range(start, min(start + self._write_page, len(rows)))
+            points = [
+                models.PointStruct(
+                    id=point_id(rows[place].chunk.id),
+                    vector=matrix[place].tolist(),
+                    payload=point_payload(rows[place]),
+                )
+                for place in page
+            ]
+            with self._changes():
                 self._client.upsert(self._name, points, wait=True)
 
     def delete(self, chunk_ids: Sequence[str]) -> None:
@@ -184,7 +191,7 @@ class QdrantStore:
                     query=models.NearestQuery(nearest=query.tolist()),
                     filter=chosen,
                     limit=int(limit),
-                    params=self._search_parameters(),
+                    params=self._search_parameters,
                     with_payload=[ID],
                 )
                 for query in queries[start : start + _QUERY_PAGE]
@@ -263,7 +270,7 @@ class QdrantStore:
         shape = models.VectorParams(size=self._place.dimension, distance=models.Distance.COSINE)
         try:
             self._client.create_collection(
-                self._name, vectors_config=shape, hnsw_config=self._index(), metadata=told_with_it(self._place)
+                self._name, vectors_config=shape, hnsw_config=self._index, metadata=told_with_it(self._place)
             )
         except UnexpectedResponse as error:
             if error.status_code != _CONFLICT:  # another process has been quicker
@@ -274,17 +281,9 @@ class QdrantStore:
         for field, kind in _INDEXED.items():
             if field not in info.payload_schema:
                 self._client.create_payload_index(self._name, field, field_schema=kind, wait=True)
-        index, wanted = info.config.hnsw_config, self._index()
+        index, wanted = info.config.hnsw_config, self._index
         if (index.m, index.ef_construct) != (wanted.m, wanted.ef_construct):
             self._client.update_collection(self._name, hnsw_config=wanted)
-
-    def _index(self) -> models.HnswConfigDiff:
-        return models.HnswConfigDiff(m=self._options.max_neighbors, ef_construct=self._options.ef_construction)
-
-    def _search_parameters(self) -> models.SearchParams | None:
-        if not self._options.url:  # it compares all, and warns of parameters that it does not need
-            return None
-        return models.SearchParams(hnsw_ef=self._options.ef_search, exact=self._options.exact)
 
     def _points(self, chunk_ids: Sequence[str], *, payload: bool) -> Iterator[tuple[str, Any]]:
         """The points of those ids that exist, with their vectors."""
