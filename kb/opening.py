@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import os
+import re
 import secrets
 import shlex
 from dataclasses import dataclass
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
 
 _AT = " at "
 """Between a store's name and its server's address."""
+
+_USER = re.compile("//[^/]*@")
+"""User and password in an address."""
 
 _THIS_PROCESS = secrets.token_hex(4)
 """Told apart from another that had the same number."""
@@ -81,7 +85,8 @@ class CollectionStore:
 
     @property
     def _url(self) -> str:
-        return str(self.settings.store.options(self.settings.store.use).get("url") or "")
+        url = str(self.settings.store.options(self.settings.store.use).get("url") or "")
+        return _USER.sub("//", url)  # the name is shown, and written down
 
     @property
     def in_files(self) -> bool:

@@ -52,12 +52,16 @@ def unless_held(what: str, opener: Callable[[str], Any]) -> Callable[[str], Any]
     """Open a folder only when no other process has it open; `what` names it in the error."""
 
     def open_it(path: str) -> Any:
-        if _held_by_another(Path(path)):
-            raise StoreError(
-                f"{what} is open in another process, and without a server Qdrant serves one at a time. Wait until "
-                'that one has ended; or run a server and set [store.qdrant] url; or take [store] use = "chroma"'
-            )
-        return opener(path)
+        if not _held_by_another(Path(path)):
+            try:
+                return opener(path)
+            except RuntimeError:  # somebody may have come in between
+                if not _held_by_another(Path(path)):
+                    raise
+        raise StoreError(
+            f"{what} is open in another process, and without a server Qdrant serves one at a time. Wait until "
+            'that one has ended; or run a server and set [store.qdrant] url; or take [store] use = "chroma"'
+        )
 
     return open_it
 

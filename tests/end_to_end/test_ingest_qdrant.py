@@ -240,3 +240,15 @@ def test_a_server_that_goes_away_during_an_ingest_costs_nothing_that_was_embedde
         base.upkeep.repair()
     assert len(found(place, "zebra")) == 1
     assert server.collections == ["knowledge_base-g2"]
+
+
+def test_a_password_in_the_address_is_shown_nowhere_and_never_used(tmp_path: Path, server: QdrantStandIn) -> None:
+    place = a_place(tmp_path)
+    place.ingest()
+    secret = replace(place, store_options={"url": server.url.replace("//", "//me:open-sesame@")})
+    for ask in (secret.ingest, lambda: found(secret, "zebra")):
+        with pytest.raises(KbError) as refused:
+            ask()
+        assert "open-sesame" not in str(refused.value)
+    assert server.requests == []
+    assert not any(b"open-sesame" in file.read_bytes() for file in place.data.rglob("*") if file.is_file())
