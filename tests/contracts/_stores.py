@@ -58,6 +58,9 @@ VARIANTS: Mapping[str, Variant] = {
     "qdrant-in-memory": Variant("qdrant", {"in_memory": True}, in_memory=True),
     "qdrant-stand-in": Variant("qdrant", server=_qdrant_stand_in),
     "qdrant-url": Variant("qdrant", _qdrant_options(), missing=_qdrant_url),
+    # So few rows beside the index that it is asked in nearly every test.
+    "faiss-hnsw": Variant("faiss", {"index": "hnsw", "fold_rows": 8}),
+    "faiss-ivf": Variant("faiss", {"index": "ivf", "fold_rows": 8}),
 }
 
 ALL: Mapping[str, Variant] = {name: Variant(name) for name in component_names("store")} | dict(VARIANTS)
