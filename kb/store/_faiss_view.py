@@ -39,6 +39,10 @@ _NOISE = 4e-6
 _QUESTIONS = 64
 """Questions compared at a time: with 100,000 rows of a tail their products are 26 MB."""
 
+_MATRIX_FROM = 12
+"""From so many questions on a product of matrices is faster. 8,192 rows took 0.7 ms a question one by one, and all at
+a time 8 ms with one and 25 ms with 64: OpenBLAS copies what it multiplies."""
+
 _BLOCK_ROWS = 8_192
 
 
@@ -118,7 +122,12 @@ class View:
         found: FloatArray = np.empty((len(queries), len(rows)), dtype=np.float32)
         for start in range(0, len(rows), _BLOCK_ROWS):
             block = slice(start, start + _BLOCK_ROWS)
-            found[:, block] = queries @ self._some(rows[block]).T
+            vectors = self._some(rows[block])
+            if len(queries) < _MATRIX_FROM:
+                for place, query in enumerate(queries):
+                    found[place, block] = vectors @ query
+            else:
+                found[:, block] = queries @ vectors.T
         return found
 
     def _some(self, rows: Rows) -> FloatArray:

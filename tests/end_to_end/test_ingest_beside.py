@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -80,10 +81,12 @@ def before(monkeypatch: pytest.MonkeyPatch, name: str, call: int, do: Callable[[
     monkeypatch.setattr(StoreProcess, name, changed)
 
 
+@pytest.mark.parametrize("store", ["chroma", "faiss"])
 def test_the_collection_is_the_same_as_without_and_so_it_is_after_edits(
-    place: Place, processes: list[StoreProcess], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    place: Place, store: str, processes: list[StoreProcess], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    alone = Place(place.documents, tmp_path / "alone", "chroma", CountingEmbedder())
+    place = replace(place, store=store)
+    alone = Place(place.documents, tmp_path / "alone", store, CountingEmbedder())
     with place.open(**SMALL_BATCHES) as base:
         report = base.ingest()
         assert (report.indexed, report.chunks_total, report.embedded) == (3, 15, 15)

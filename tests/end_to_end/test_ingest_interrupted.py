@@ -20,7 +20,7 @@ from kb.ledger.ledger import Ledger
 from tests.end_to_end._bases import NUMBERS, UNREADABLE, CountingEmbedder, Place, a_text
 
 SMALL_BATCHES = {"ingest": {"batch_chunks": 4}}
-both_stores = pytest.mark.parametrize("store", ["memory", "chroma"])
+both_stores = pytest.mark.parametrize("store", ["memory", "chroma", "faiss"])
 
 
 def fresh(place: Place) -> Place:

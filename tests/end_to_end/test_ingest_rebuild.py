@@ -13,7 +13,7 @@ from kb.errors import ConfigError, IndexMismatchError, ServiceError, StoreError
 from kb.ledger.ledger import Ledger
 from tests.end_to_end._bases import NUMBERS, UNREADABLE, CountingEmbedder, Place, a_text
 
-both_stores = pytest.mark.parametrize("store", ["memory", "chroma"])
+both_stores = pytest.mark.parametrize("store", ["memory", "chroma", "faiss"])
 
 
 def a_collection(tmp_path: Path, store: str = "memory", embedder: CountingEmbedder | None = None) -> Place:
@@ -103,7 +103,7 @@ def test_an_open_reader_sees_what_was_put_back(tmp_path: Path) -> None:
         assert (hit.source, hit.scored_by) == ("b.md", "fused")
 
 
-@pytest.mark.parametrize(("store", "file"), [("memory", "rows.npz"), ("chroma", "chroma.sqlite3")])
+@pytest.mark.parametrize(("store", "file"), [("memory", "rows.npz"), ("chroma", "chroma.sqlite3"), ("faiss", "rows.sqlite")])
 def test_a_damaged_store_is_told_with_what_mends_it_and_mended_without_embedding(
     tmp_path: Path, store: str, file: str
 ) -> None:

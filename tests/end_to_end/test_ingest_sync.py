@@ -21,7 +21,7 @@ from pipelines import ingest as command
 from tests.end_to_end._bases import NUMBERS, UNREADABLE, CountingEmbedder, Place, a_text
 
 ROOT = Path(__file__).parents[2]
-both_stores = pytest.mark.parametrize("store", ["memory", "chroma"])
+both_stores = pytest.mark.parametrize("store", ["memory", "chroma", "faiss"])
 
 
 @pytest.fixture

@@ -31,7 +31,7 @@ from tests.end_to_end.test_upkeep_status import kill_an_ingest
 
 STATUS = "pipelines.status"
 REPAIR = r"python -m pipelines\.status --repair"
-both_stores = pytest.mark.parametrize("store", ["memory", "chroma"])
+both_stores = pytest.mark.parametrize("store", ["memory", "chroma", "faiss"])
 
 
 def a_collection(tmp_path: Path, store: str = "memory") -> Place:
