@@ -67,6 +67,10 @@ def damage(folder: Path, *, filled: bool) -> str | None:
 
 
 def _damage(folder: Path, connection: sqlite3.Connection, filled: bool) -> str | None:
+    # SQLite notices when whole pages are missing, and not that the last one is cut off.
+    ((page_bytes,),) = connection.execute("PRAGMA page_size")
+    if (size := (folder / BOOK).stat().st_size) % page_bytes:
+        return f"{BOOK} is cut off: it has {size:,} bytes"
     found = None
     seen: State | None = None
     for _ in range(_LOOKS):

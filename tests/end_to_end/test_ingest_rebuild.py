@@ -103,7 +103,9 @@ def test_an_open_reader_sees_what_was_put_back(tmp_path: Path) -> None:
         assert (hit.source, hit.scored_by) == ("b.md", "fused")
 
 
-@pytest.mark.parametrize(("store", "file"), [("memory", "rows.npz"), ("chroma", "chroma.sqlite3"), ("faiss", "rows.sqlite")])
+@pytest.mark.parametrize(
+    ("store", "file"), [("memory", "rows.npz"), ("chroma", "chroma.sqlite3"), ("faiss", "rows.sqlite")]
+)
 def test_a_damaged_store_is_told_with_what_mends_it_and_mended_without_embedding(
     tmp_path: Path, store: str, file: str
 ) -> None:
