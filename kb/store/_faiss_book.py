@@ -110,6 +110,14 @@ class Book:
             )
         )
 
+    def checksums(self, rows: Rows) -> dict[int, int]:
+        """The checksums of the vectors of rows that are live."""
+        return dict(
+            self._connection.execute(
+                "SELECT row, crc FROM rows WHERE row IN (SELECT value FROM json_each(?))", (json.dumps(rows.tolist()),)
+            )
+        )
+
     def matching(self, conditions: Mapping[str, str | int]) -> Rows:
         """The live rows, rising, whose payload equals every value; all when there is none."""
         if not conditions:
@@ -178,13 +186,13 @@ class Book:
         ((last,),) = self._connection.execute("SELECT MAX(row) FROM rows")
         return count, 0 if last is None else last + 1
 
-    def sample(self, rows: int) -> dict[int, int]:
-        """The checksums of the first and the last live row, and of some between, by row."""
-        found: dict[int, int] = {}
+    def sample(self, rows: int) -> Rows:
+        """The first and the last live row, and some between."""
+        found: set[int] = set()
         for start in np.linspace(0, rows - 1, _SAMPLE, dtype=np.int64).tolist():
-            found.update(self._checksum("row >= ? ORDER BY row", start))
-        found.update(self._checksum("row <= ? ORDER BY row DESC", rows))
-        return found
+            found.update(self._one_row("row >= ? ORDER BY row", start))
+        found.update(self._one_row("row <= ? ORDER BY row DESC", rows))
+        return np.asarray(sorted(found), dtype=np.int64)
 
     def close(self) -> None:
         """Close the connection."""
@@ -196,8 +204,8 @@ class Book:
             raise sqlite3.DatabaseError("it holds nothing")
         return state
 
-    def _checksum(self, which: str, row: int) -> list[tuple[int, int]]:
-        return self._connection.execute(f"SELECT row, crc FROM rows WHERE {which} LIMIT 1", (row,)).fetchall()
+    def _one_row(self, which: str, row: int) -> list[int]:
+        return [found for (found,) in self._connection.execute(f"SELECT row FROM rows WHERE {which} LIMIT 1", (row,))]
 
     def _numbers(self, query: str, *values: str | int) -> Rows:
         found = self._connection.execute(query, values)

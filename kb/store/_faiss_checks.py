@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,9 +11,13 @@ import numpy as np
 from kb.errors import StoreError
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from kb.components import FloatArray, StoreRow
     from kb.store._faiss_book import Book
     from kb.store._faiss_view import View
+
+    Rows = NDArray[np.int64]
 
 _UNIT = 1e-3
 """By how much a vector's length may differ from 1: that of an embedder that computes in half precision stays below."""
@@ -43,6 +47,12 @@ def checksum(vector: FloatArray) -> int:
     return zlib.crc32(vector.tobytes())
 
 
+def changed_row(rows: Rows, vectors: FloatArray, stored: Mapping[int, int]) -> int | None:
+    """The first row whose vector has not the checksum that was stored; None when all have."""
+    pairs = zip(rows.tolist(), vectors, strict=True)
+    return next((row for row, vector in pairs if checksum(vector) != stored.get(row)), None)
+
+
 def difference(book: Book, view: View) -> str | None:
     """Say where the files are not what the book says; None when nothing is seen.
 
@@ -52,9 +62,8 @@ def difference(book: Book, view: View) -> str | None:
     count, end = book.count()
     if count != state.live or end > state.rows:
         return f"its book lists {count:,} rows, and {state.live:,} were stored"
-    sample = book.sample(state.rows) if count else {}
-    vectors = view.vectors(np.fromiter(sample, dtype=np.int64))
-    for (row, stored), vector in zip(sample.items(), vectors, strict=True):
-        if checksum(vector) != stored:
-            return f"row {row} is not the vector that was stored"
-    return None
+    if not count:
+        return None
+    rows = book.sample(state.rows)
+    row = changed_row(rows, view.vectors(rows), book.checksums(rows))
+    return None if row is None else f"row {row} is not the vector that was stored"

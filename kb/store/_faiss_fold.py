@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _TAIL_SHARE = {"flat": 1 / 2, "hnsw": 1 / 8, "ivf": 1 / 8}
 """The tail is folded when it has so many rows for each of the index. Writing an index again and again while it
 grows by a half writes it three times in all, by an eighth nine times. A tail is compared as fast as a flat index,
-but much slower than the others are searched: 12,500 rows of 384 dimensions take some 3 ms."""
+but much slower than the others are searched: 12,500 rows of 384 dimensions take some 2 ms."""
 
 _DEAD_SHARE = 1 / 4
 """Rows are numbered anew when so many are dead: four times as many were changed as are written then."""

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import faiss
 import numpy as np
 
+from kb.payloads import storable
 from kb.store._faiss_files import UNFINISHED
 from kb.store._faiss_options import TRAINING_ROWS, Options, lists_for
 
@@ -56,7 +57,7 @@ class MappedIndex:
         """
         if _head_crc(file, state.head_bytes) != state.head_crc:
             raise ValueError("what stands before its vectors has changed")
-        self._index = faiss.read_index(str(file), faiss.IO_FLAG_MMAP_IFC)
+        self._index = _read(file, faiss.IO_FLAG_MMAP_IFC)
         self._options = options
         kind = _CLASSES[options.index]
         found = type(self._index).__name__, self._index.ntotal, self._index.d, self._index.metric_type
@@ -191,10 +192,19 @@ def _to_go_on_with(old: Path, options: Options, rows: int) -> Any:
     """The index of a file, loaded to be added to; None when it is better to begin anew."""
     if options.index == "flat":
         return None  # copying from the mapped file is as fast, and needs the memory once
-    index = faiss.read_index(str(old))
+    index = _read(old)
     if options.index == "ivf" and lists_for(options, rows) >= _FEWER_LISTS * index.nlist:
         return None
     return index
+
+
+def _read(file: Path, flags: int = 0) -> Any:
+    """Read or map an index; FAISS takes no path that is no text, so such a file goes by its descriptor."""
+    path = str(file)
+    if path.isascii() or path == storable(path):
+        return faiss.read_index(path, flags)
+    with file.open("rb") as opened:
+        return faiss.read_index(f"/dev/fd/{opened.fileno()}", flags)
 
 
 def _blocks(first: int, end: int) -> Iterator[Rows]:

@@ -27,7 +27,7 @@ from kb.disk import trouble
 from kb.errors import StoreError
 from kb.payloads import StoredRow, storable, stored_row
 from kb.store._faiss_book import Book
-from kb.store._faiss_checks import checksum, difference, unit_slack
+from kb.store._faiss_checks import changed_row, checksum, difference, unit_slack
 from kb.store._faiss_files import BOOK, leftovers, remove
 from kb.store._faiss_fold import Change, append, compacted, folded, worth_compacting
 from kb.store._faiss_options import Options, shape
@@ -98,7 +98,7 @@ class FaissStore:
         ids = [row.chunk.id for row in rows]
         with self._writing() as (book, view):
             state, known = view.state, book.rows_of(ids)
-            before = _vectors(book, view, list(known))
+            before = self._vectors(book, view, known)
             same = {i for i, vector in zip(ids, matrix, strict=True) if i in before and _equal(before[i], vector)}
             new = [place for place, i in enumerate(ids) if i not in same]
             append(self._place.folder, state, matrix[new])
@@ -152,17 +152,17 @@ class FaissStore:
             lengths = np.linalg.norm(queries, axis=1, keepdims=True)
             unit = np.divide(queries, lengths, out=np.zeros_like(queries), where=lengths > 0)
             found = view.candidates(unit, limit, among)
-            return [_ranked(book, view, rows, query, limit) for rows, query in zip(found, queries, strict=True)]
+            return [self._ranked(book, view, rows, query, limit) for rows, query in zip(found, queries, strict=True)]
 
     def vectors(self, chunk_ids: Sequence[str]) -> dict[str, FloatArray]:
         """The stored vectors of those ids that exist, bit for bit."""
         with self._reading() as (book, view):
-            return _vectors(book, view, chunk_ids)
+            return self._vectors(book, view, book.rows_of(chunk_ids))
 
     def rows(self, chunk_ids: Sequence[str]) -> dict[str, StoredRow]:
         """What is stored of those ids that exist."""
         with self._reading() as (book, view):
-            found = _vectors(book, view, chunk_ids)
+            found = self._vectors(book, view, book.rows_of(chunk_ids))
             return {i: stored_row(kept, kept["text"], found[i]) for i, kept in book.payloads(found).items()}
 
     def chunk_ids(self) -> Iterator[str]:
@@ -250,6 +250,25 @@ class FaissStore:
                 self._compare(book, view)
             remove(leftovers(folder, change.state))
 
+    def _ranked(self, book: Book, view: View, rows: Rows, query: FloatArray, limit: int) -> list[tuple[str, float]]:
+        """The exact `limit` nearest of these rows."""
+        ids = book.ids_of(rows)
+        order = sorted(ids, key=ids.__getitem__)
+        matrix = self._sound(book, view, np.asarray(order, dtype=np.int64))
+        return nearest([ids[row] for row in order], matrix, query, limit)
+
+    def _vectors(self, book: Book, view: View, known: Mapping[str, int]) -> dict[str, FloatArray]:
+        """The vectors of chunks, whose rows are known."""
+        vectors = self._sound(book, view, np.fromiter(known.values(), dtype=np.int64))
+        return {chunk_id: vector.copy() for chunk_id, vector in zip(known, vectors, strict=True)}
+
+    def _sound(self, book: Book, view: View, rows: Rows) -> FloatArray:
+        """The vectors of live rows, each compared with its checksum."""
+        vectors = view.vectors(rows)
+        if (row := changed_row(rows, vectors, book.checksums(rows))) is not None:
+            raise StoreError(f"{self._what} is damaged: row {row} is not the vector that was stored. {self._mend}")
+        return vectors
+
     def _compare(self, book: Book, view: View) -> None:
         if (wrong := difference(book, view)) is not None:
             raise StoreError(f"{self._what} is damaged: {wrong}. {self._mend}")
@@ -268,20 +287,6 @@ class FaissStore:
             folder = self._place.folder
             advice = trouble(folder, folder / BOOK) or f"If it stays so, {self._mend}"
             raise StoreError(f"{self._what} could not be {done}: {error or type(error).__name__}. {advice}") from error
-
-
-def _ranked(book: Book, view: View, rows: Rows, query: FloatArray, limit: int) -> list[tuple[str, float]]:
-    """The exact `limit` nearest of these rows."""
-    ids = book.ids_of(rows)
-    order = sorted(ids, key=ids.__getitem__)
-    matrix = view.vectors(np.asarray(order, dtype=np.int64))
-    return nearest([ids[row] for row in order], matrix, query, limit)
-
-
-def _vectors(book: Book, view: View, chunk_ids: Sequence[str]) -> dict[str, FloatArray]:
-    known = book.rows_of(chunk_ids)
-    vectors = view.vectors(np.fromiter(known.values(), dtype=np.int64))
-    return {chunk_id: vector.copy() for chunk_id, vector in zip(known, vectors, strict=True)}
 
 
 def _equal(one: FloatArray, other: FloatArray) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sqlite3
 import subprocess
@@ -143,6 +144,29 @@ def test_a_vector_that_changed_is_found_at_the_first_and_the_last_row(kind: str,
         file.write_bytes(content)
         with pytest.raises(StoreError, match=rf"row (0|199) is not the vector that was stored\. {MEND}"):
             open_store(folder, **OPTIONS[kind])
+
+
+def test_a_vector_that_changed_anywhere_is_no_answer(kind: str, healthy: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "1"
+    shutil.copytree(healthy, folder)
+    store = open_store(folder, **OPTIONS[kind])
+    questions = made_rows(names(0, 180))
+    seen = {store.search(row.vector[None], 1)[0][0] for row in questions}
+    assert seen == {(row.chunk.id, 1.0) for row in questions}
+    store.close()
+    index = the(folder, "index-*")
+    content = bytearray(index.read_bytes())
+    (place,) = re.finditer(re.escape(questions[90].vector.tobytes()), content)
+    content[place.start() + 2] ^= 1
+    index.write_bytes(content)
+    store = open_store(folder, **OPTIONS[kind])
+    told = rf"row 90 is not the vector that was stored\. {MEND}"
+    with pytest.raises(StoreError, match=told):
+        store.search(questions[90].vector[None], 180)
+    with pytest.raises(StoreError, match=told):
+        store.rows(["c00090"])
+    assert store.vectors(["c00091"])["c00091"].tobytes() == questions[91].vector.tobytes()
+    store.close()
 
 
 def test_a_book_that_lists_other_rows_is_damaged(kind: str, healthy: Path, tmp_path: Path) -> None:

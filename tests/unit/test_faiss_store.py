@@ -362,6 +362,18 @@ def test_an_index_that_cannot_be_written_leaves_the_rows_where_they_are(stores: 
     assert state_of(folder).indexed == 2_001
 
 
+@pytest.mark.parametrize("name", ["知识库", "ナレッジ", os.fsdecode(b"caf\xe9")], ids=["zh", "ja", "no text"])
+def test_a_folder_of_any_name_will_do(tmp_path: Path, name: str) -> None:
+    for start in (0, 30):
+        store = open_store(tmp_path / name, index="hnsw", fold_rows=10)
+        store.upsert(made_rows(names(start, start + 30), seed=start))
+        store.close()
+    assert state_of(tmp_path / name).indexed == 60
+    store = open_store(tmp_path / name, index="hnsw")
+    assert store.search(made_vectors(30, seed=30)[5:6], 1) == [[("c00035", 1.0)]]
+    store.close()
+
+
 def test_a_folder_that_cannot_be_made_is_one_clear_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("no folder")
     with pytest.raises(StoreError, match=r"the FAISS index of collection '知识库' in .* could not be opened: "):
