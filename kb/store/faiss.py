@@ -284,9 +284,12 @@ class FaissStore:
         try:
             yield
         except (sqlite3.Error, OSError, ValueError, RuntimeError, MemoryError) as error:
+            self._tidy = False  # it may have left a file that only takes room
             folder = self._place.folder
             advice = trouble(folder, folder / BOOK) or f"If it stays so, {self._mend}"
-            raise StoreError(f"{self._what} could not be {done}: {error or type(error).__name__}. {advice}") from error
+            raise StoreError(
+                f"{self._what} could not be {done}: {str(error) or type(error).__name__}. {advice}"
+            ) from error
 
 
 def _equal(one: FloatArray, other: FloatArray) -> bool:
