@@ -63,7 +63,12 @@ VARIANTS: Mapping[str, Variant] = {
     "faiss-ivf": Variant("faiss", {"index": "ivf", "fold_rows": 8}),
 }
 
-ALL: Mapping[str, Variant] = {name: Variant(name) for name in component_names("store")} | dict(VARIANTS)
+_EXACT = ("memory", "faiss")
+"""By their defaults. Qdrant's local mode compares all, too, but rounds vectors once more."""
+
+ALL: Mapping[str, Variant] = {name: Variant(name, exact=name in _EXACT) for name in component_names("store")} | dict(
+    VARIANTS
+)
 
 
 def place_in(folder: Path) -> StorePlace:
