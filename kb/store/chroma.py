@@ -29,9 +29,9 @@ from kb.errors import StoreError
 from kb.payloads import StoredRow, payload, storable
 from kb.store._chroma_calls import close_client, columns, ranked, stored_rows, translated, where_clause
 from kb.store._chroma_files import remember_folders
-from kb.store._chroma_options import CHANGEABLE, Options, collection_name, index_options, server_address
+from kb.store._chroma_options import Options, collection_name, server_address
+from kb.store._chroma_shape import new_collection, to_change
 from kb.store._rows import (
-    check_fingerprint,
     filters,
     last_of_each,
     nearest,
@@ -45,8 +45,6 @@ if TYPE_CHECKING:
     from kb.records import Scalar
 
 __all__ = ["ChromaStore", "Options", "build", "drop"]
-
-_SPACE = "cosine"
 
 _READ_PAGE = 5_000
 """Rows of one read or delete; lists of over 32,766 ids fail in Chroma."""
@@ -107,7 +105,6 @@ class ChromaStore:
         self._options = options
         self._name = collection_name(options, place.slug, place.generation)
         self._what = f"the Chroma collection {self._name!r} in {options.url or place.folder}"
-        self._rebuild = f"build the collection anew (nothing is embedded twice): {place.rebuild_command}"
         mend = f"mend it (nothing is embedded): {place.repair_command}"
         self._advice = f"Check that a Chroma server runs at {options.url}" if options.url else f"If it stays so, {mend}"
         self._folder = None if options.url else place.folder
@@ -236,38 +233,10 @@ class ChromaStore:
         try:
             return self._client.get_collection(self._name, embedding_function=None)
         except NotFoundError:
-            return self._client.create_collection(
-                self._name,
-                configuration={"hnsw": {"space": _SPACE, **index_options(options)}},
-                metadata={
-                    "collection": storable(self._place.collection),
-                    "fingerprint": self._place.fingerprint,
-                    "dimension": self._place.dimension,
-                },
-                embedding_function=None,
-            )
+            return self._client.create_collection(self._name, **new_collection(options, self._place))
 
     def _check(self, options: Options) -> None:
-        """Compare what is stored with what is configured, for Chroma doesn't, and change what can be changed."""
-        known = self._collection.metadata or {}
-        index = self._collection.configuration_json.get("hnsw") or {}
-        if index.get("space") != _SPACE:
-            raise StoreError(
-                f"{self._what} measures distance by {index.get('space')!r}, not {_SPACE!r}, so its scores would be "
-                f"wrong. Choose another collection name, or {self._rebuild}"
-            )
-        if "fingerprint" not in known or "dimension" not in known:
-            raise StoreError(
-                f"{self._what} was not made by kb: it does not say which embedder made its vectors. "
-                f"Choose another collection name, or {self._rebuild}"
-            )
-        check_fingerprint(self._place, str(known["fingerprint"]), int(known["dimension"]))
-        other = {option: value for option, value in index_options(options).items() if index.get(option) != value}
-        for option in sorted(other.keys() - CHANGEABLE):
-            raise StoreError(
-                f"{self._what} was created with {option} = {index.get(option)}, but [store.chroma] says "
-                f"{other[option]}. Put the first back, or {self._rebuild}"
-            )
+        other = to_change(self._collection, options, self._place, self._what)
         if other:
             with self._errors("changed"), warnings.catch_warnings():
                 # Chroma warns of "legacy" where a collection has no embedding function, as ours.
