@@ -87,6 +87,8 @@ def _is_proxy(value: str) -> str:
 
 
 Identifier = Annotated[str, AfterValidator(_is_one_word)]
+Headers = Annotated[dict[str, str], AfterValidator(_are_headers)]
+"""Sent with each request; `$NAME` in a value stands for the value of that variable."""
 
 
 class ServiceOptions(Table):
@@ -98,8 +100,7 @@ class ServiceOptions(Table):
     """Of an account at OpenAI; empty: OPENAI_ORG_ID, and only there."""
     project: Identifier = ""
     """Likewise; empty: OPENAI_PROJECT_ID."""
-    headers: Annotated[dict[str, str], AfterValidator(_are_headers)] = Field(default_factory=dict, repr=False)
-    """Sent with each request; `$NAME` in a value stands for the value of that variable."""
+    headers: Headers = Field(default_factory=dict, repr=False)
     proxy: Annotated[str, AfterValidator(_is_proxy)] = Field("", repr=False)
     """Empty: what HTTP_PROXY, HTTPS_PROXY, ALL_PROXY and NO_PROXY say. `$NAME` as in `headers`."""
     timeout_seconds: float = Field(60.0, gt=0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -12,10 +12,9 @@ from urllib.parse import unquote, urlsplit
 import openai
 
 from kb.errors import ConfigError
+from kb.services.access import Secret, filled, filled_headers
 from kb.services.lanes import OpenClient
-from kb.settings_services import PROXY_SCHEMES, VARIABLE, ServiceOptions, is_header_value, is_proxy
-
-Secret = Callable[[str], str | None]
+from kb.settings_services import PROXY_SCHEMES, ServiceOptions, is_proxy
 
 # In the place of a key where none is needed: the client wants one, though nobody is to see it.
 _NO_KEY = "none"
@@ -39,15 +38,8 @@ class Access:
         Raises:
             ConfigError: a variable is not set, or holds what no header, or no proxy, can be; it is not shown.
         """
-        headers = {
-            name: _filled(value, f"the header {name} of {named}", secret) for name, value in options.headers.items()
-        }
-        for name, value in headers.items():
-            if not is_header_value(value):
-                raise ConfigError(
-                    f"the header {name} of {named} holds a line break, a control character or a letter beyond ASCII"
-                )
-        proxy = _filled(options.proxy, f"the proxy of {named}", secret)
+        headers = filled_headers(options.headers, named, secret)
+        proxy = filled(options.proxy, f"the proxy of {named}", secret)
         if proxy and not is_proxy(proxy):
             raise ConfigError(
                 f"the proxy of {named} is no address of one: it begins with "
@@ -66,16 +58,6 @@ class Access:
     def names_a_key(self) -> bool:
         """Whether a header says by itself who asks."""
         return any(name.lower() == "authorization" for name in self.headers)
-
-
-def _filled(text: str, what: str, secret: Secret) -> str:
-    def value(found: re.Match[str]) -> str:
-        held = secret(found[1])
-        if held is None:
-            raise ConfigError(f"{what} takes a value from {found[1]}, which is not set: put it into .env")
-        return held
-
-    return VARIABLE.sub(value, text)
 
 
 def client_opener(options: ServiceOptions, access: Access, address: str, key: str, secret: Secret) -> OpenClient:
