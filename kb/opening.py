@@ -26,6 +26,11 @@ if TYPE_CHECKING:
 
 _AT = " at "
 """Between a store's name and its server's address."""
+_WITHIN = ("tenant", "database")
+"""Options that name a part of a server: another part holds nothing of this one's rows either."""
+
+_SECRETS = ("api_key_env", "token_env", "headers")
+"""Options that only the server at the configured address may learn."""
 
 _USER = re.compile("//[^/]*@")
 """User and password in an address."""
@@ -65,7 +70,11 @@ class CollectionStore:
         use = self.settings.store.use
         if self.in_memory:
             return f"{use} in the memory of process {os.getpid()} ({_THIS_PROCESS})"
-        return f"{use}{_AT}{self._url}" if self._url else use
+        if not self._url:
+            return use
+        table = self.settings.store.options(use)
+        parts = (f", {key} {table[key]}" for key in _WITHIN if table.get(key))
+        return "".join([use, _AT, self._url, *parts])
 
     @property
     def in_memory(self) -> bool:
@@ -191,15 +200,20 @@ class CollectionStore:
         Raises:
             StoreError: the server does not answer.
         """
-        use, _, url = (filled_store(folder) or self.name).partition(_AT)
-        if not url or use not in component_names("store"):
+        use, _, where = (filled_store(folder) or self.name).partition(_AT)
+        if not where or use not in component_names("store"):
             return
+        url, *within = where.split(", ")
         module = component_module("store", use)
         if hasattr(module, "drop"):
             table = self.settings.store.options(use)
             if url != self._url:
-                table.pop("api_key_env", None)  # that key is another server's
+                for key in _SECRETS:
+                    table.pop(key, None)  # what another server is told
             table["url"] = url
+            for key in _WITHIN:
+                table.pop(key, None)
+            table.update((key, value) for key, _, value in (part.partition(" ") for part in within))
             options = explain_validation(module.Options, table, f"store.{use}")
             parts = Parts(secret=self.origins.secret)
             module.drop(options, parts, collection_slug(self.settings.collection), generation)

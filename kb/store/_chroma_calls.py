@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -52,13 +52,16 @@ def stored_rows(answer: Mapping[str, Any]) -> dict[str, StoredRow]:
 
 
 @contextmanager
-def translated(failure: str, advice: str = "", folder: Path | None = None) -> Iterator[None]:
+def translated(
+    failure: str, advice: str = "", folder: Path | None = None, said: Callable[[BaseException], str] | None = None
+) -> Iterator[None]:
     """Turn whatever Chroma raises into a StoreError; it raises a dozen types, also of its parts.
 
     Args:
         failure: What failed.
         advice: What to do, unless something is wrong with `folder`.
         folder: Where Chroma keeps its files.
+        said: What an error says; its own text where nothing is given.
     """
     try:
         yield
@@ -68,7 +71,8 @@ def translated(failure: str, advice: str = "", folder: Path | None = None) -> It
         if not isinstance(error, Exception) and not _is_panic(error):
             raise
         advice = (trouble(folder, folder / _DATABASE) if folder is not None else None) or advice
-        raise StoreError(f"{failure}: {str(error) or type(error).__name__}. {advice}".rstrip()) from error
+        text = said(error) if said is not None else str(error) or type(error).__name__
+        raise StoreError(f"{failure}: {text}. {advice}".rstrip()) from error
 
 
 def _is_panic(error: BaseException) -> bool:
@@ -79,8 +83,12 @@ def _is_panic(error: BaseException) -> bool:
 def close_client(client: Any) -> None:
     """Close a client of a folder or of a server."""
     client.close()
-    for part in (client, client._admin_client):
-        # Chroma 1.5 leaves the connections to a server open.
-        session = getattr(part._server, "_session", None)
+    close_sessions(client)
+
+
+def close_sessions(client: Any) -> None:
+    """Close the connections to a server, which Chroma leaves open, also of a client that could not be made."""
+    for part in (client, getattr(client, "_admin_client", None)):
+        session = getattr(getattr(part, "_server", None), "_session", None)
         if session is not None:
             session.close()

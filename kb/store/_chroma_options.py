@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from pydantic import Field
 
 from kb.errors import ConfigError
-from kb.settings import ComponentOptions
+from kb.settings import ComponentOptions, VariableName
+from kb.settings_services import Headers, Identifier
 
 
 class Options(ComponentOptions):
@@ -16,6 +17,20 @@ class Options(ComponentOptions):
 
     url: str = ""
     """`http://host:8000` of a Chroma server; empty keeps the data in a folder, without a server."""
+    token_env: VariableName | Literal[""] = ""
+    """The name of the variable that holds the server's token."""
+    token_header: Literal["Authorization", "X-Chroma-Token"] = "Authorization"
+    """What carries it; in `Authorization` it follows the word `Bearer`."""
+    headers: Headers = Field(default_factory=dict, repr=False)
+    tenant: Identifier = ""
+    """Empty: Chroma's own default; so below."""
+    database: Identifier = ""
+    ca_file: str = ""
+    """The certificate of an authority of one's own, in PEM; no other is trusted then."""
+    timeout_seconds: float = Field(60.0, gt=0)
+    """Without a sign of the server."""
+    connect_timeout_seconds: float = Field(10.0, gt=0)
+    max_request_megabytes: float = Field(10.0, gt=0)
     ef_construction: int = Field(100, ge=1)
     """Neighbours looked at when a row is added."""
     ef_search: int = Field(100, ge=1)
@@ -64,7 +79,13 @@ def server_address(url: str) -> dict[str, Any]:
         parts = urlsplit(url)
         port = parts.port
     except ValueError as error:
-        raise ConfigError(f"[store.chroma] url = {url!r} is no URL: {error}") from error
+        shown = "" if "@" in url else f" = {url!r}"
+        raise ConfigError(f"[store.chroma] url{shown} is no URL: {error}") from error
+    if parts.username is not None or parts.password is not None:
+        raise ConfigError(
+            "[store.chroma] url holds a name or a password, which is not shown: take it out, and name the variable "
+            "that holds a token with token_env, or headers with headers"
+        )
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.path.strip("/") or parts.query:
         raise ConfigError(f"[store.chroma] url = {url!r}: it has to look like http://host:8000 or https://host")
     ssl = parts.scheme == "https"

@@ -16,25 +16,28 @@ import os
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import chromadb
-import numpy as np
+import chromadb.api.client
 from chromadb.api.shared_system_client import SharedSystemClient
-from chromadb.config import Settings
+from chromadb.auth import UserIdentity
+from chromadb.config import DEFAULT_DATABASE, DEFAULT_TENANT, Settings
 from chromadb.errors import NotFoundError
 
 from kb.components import Parts, StorePlace, StoreRow
 from kb.errors import StoreError
-from kb.payloads import StoredRow, payload, storable
-from kb.store._chroma_calls import close_client, columns, ranked, stored_rows, translated, where_clause
+from kb.payloads import StoredRow, storable
+from kb.store._chroma_calls import close_client, close_sessions, translated
 from kb.store._chroma_files import remember_folders
-from kb.store._chroma_options import Options, collection_name, server_address
+from kb.store._chroma_options import Options, collection_name
+from kb.store._chroma_requests import Requests
+from kb.store._chroma_server import Server
 from kb.store._chroma_shape import new_collection, to_change
 from kb.store._rows import (
     filters,
     last_of_each,
-    nearest,
     place_of,
     query_matrix,
     row_matrix,
@@ -73,22 +76,25 @@ def build(options: Options, parts: Parts) -> ChromaStore:
     Raises:
         IndexMismatchError: it holds vectors of another embedder.
         StoreError: it cannot be opened, or was created with another distance or another shape of the index.
-        ConfigError: `url` is no URL of a server.
+        ConfigError: `url` is no URL of a server, or what belongs to it is wrong or missing.
     """
-    return ChromaStore(options, place_of("chroma", parts))
+    place = place_of("chroma", parts)
+    return ChromaStore(options, place, Server.read(options, parts.secret) if options.url else None)
 
 
 def drop(options: Options, parts: Parts, slug: str, generation: int) -> None:
     """Delete a generation's collection from a server; one in a folder goes with its folder.
 
     Raises:
-        StoreError: the server does not answer.
+        StoreError: the server does not answer, or refuses.
+        ConfigError: a variable that `options` name is not set.
     """
     if not options.url:
         return
     name = collection_name(options, slug, generation)
-    with translated(f"the Chroma collection {name!r} at {options.url} could not be deleted"):
-        client = chromadb.HttpClient(settings=_settings(), **server_address(options.url))
+    server = Server.read(options, parts.secret)
+    with translated(f"the Chroma collection {name!r} at {options.url} could not be deleted", said=server.said):
+        client = _ServerClient(server, deletes=True)
         try:
             client.delete_collection(name)
         except NotFoundError:
@@ -100,8 +106,9 @@ def drop(options: Options, parts: Parts, slug: str, generation: int) -> None:
 class ChromaStore:
     """One Chroma collection."""
 
-    def __init__(self, options: Options, place: StorePlace) -> None:
+    def __init__(self, options: Options, place: StorePlace, server: Server | None) -> None:
         self._place = place
+        self._server = server
         self._options = options
         self._name = collection_name(options, place.slug, place.generation)
         self._what = f"the Chroma collection {self._name!r} in {options.url or place.folder}"
@@ -115,6 +122,7 @@ class ChromaStore:
             self._client = self._connect(options)
             with self._errors("opened"):
                 self._collection = self._open_collection(options)
+                self._requests = Requests(self._collection, server)
                 self._write_page = int(self._client.get_max_batch_size())
             self._check(options)
         except BaseException:
@@ -130,22 +138,13 @@ class ChromaStore:
         for start in range(0, len(rows), self._write_page):
             places = range(start, min(start + self._write_page, len(rows)))
             with self._errors("written"):
-                held = set(self._collection.get(ids=[rows[place].chunk.id for place in places], include=[])["ids"])
-                # Adding takes less time than upserting, but does nothing for ids that are there.
-                if new := [place for place in places if rows[place].chunk.id not in held]:
-                    payloads = (payload(rows[place]) for place in new)
-                    told = [{key: value for key, value in one.items() if value is not None} for one in payloads]
-                    self._collection.add(**columns(rows, matrix, new), metadatas=told)
-                if old := [place for place in places if rows[place].chunk.id in held]:
-                    # Metadata is merged with what is there; a key with None is taken away.
-                    merged = [payload(rows[place]) for place in old]
-                    self._collection.upsert(**columns(rows, matrix, old), metadatas=merged)
+                self._requests.write(rows, matrix, places)
 
     def delete(self, chunk_ids: Sequence[str]) -> None:
         """Remove chunks; unknown ids are ignored."""
         for page in self._pages(chunk_ids):
             with self._errors("written"):
-                self._collection.delete(ids=page)
+                self._requests.delete(page)
 
     def delete_document(self, document_id: str) -> None:
         """Remove all chunks of one document."""
@@ -162,19 +161,14 @@ class ChromaStore:
         if limit <= 0 or not len(queries):
             return [[] for _ in queries]
         if conditions:
-            few = self._search_few(queries, limit, conditions)
+            with self._errors("searched"):
+                few = self._requests.search_few(queries, limit, conditions, _EXACT_ROWS)
             if few is not None:
                 return few
         found: list[list[tuple[str, float]]] = []
         for start in range(0, len(queries), _QUERY_PAGE):
             with self._errors("searched"):
-                answer = self._collection.query(
-                    query_embeddings=queries[start : start + _QUERY_PAGE],
-                    n_results=int(limit),
-                    where=where_clause(conditions),
-                    include=["distances"],
-                )
-            found += [ranked(*pair) for pair in zip(answer["ids"], answer["distances"], strict=True)]
+                found += self._requests.search(queries[start : start + _QUERY_PAGE], limit, conditions)
         return found
 
     def vectors(self, chunk_ids: Sequence[str]) -> dict[str, FloatArray]:
@@ -182,8 +176,7 @@ class ChromaStore:
         found: dict[str, FloatArray] = {}
         for page in self._pages(chunk_ids):
             with self._errors("read"):
-                answer = self._collection.get(ids=page, include=["embeddings"])
-            found.update(zip(answer["ids"], np.asarray(answer["embeddings"], dtype=np.float32), strict=True))
+                found.update(self._requests.vectors(page))
         return found
 
     def rows(self, chunk_ids: Sequence[str]) -> dict[str, StoredRow]:
@@ -191,8 +184,7 @@ class ChromaStore:
         found: dict[str, StoredRow] = {}
         for page in self._pages(chunk_ids):
             with self._errors("read"):
-                answer = self._collection.get(ids=page, include=["embeddings", "metadatas", "documents"])
-            found.update(stored_rows(answer))
+                found.update(self._requests.rows(page))
         return found
 
     def chunk_ids(self) -> Iterator[str]:
@@ -216,10 +208,9 @@ class ChromaStore:
                 remember_folders(self._place.folder)
 
     def _connect(self, options: Options) -> Any:
-        if options.url:
-            address = server_address(options.url)
+        if self._server is not None:
             with self._errors("reached"):
-                return chromadb.HttpClient(settings=_settings(), **address)
+                return _ServerClient(self._server)
         # Chroma opens one system for each *spelling* of a path; the real path is one spelling.
         path = os.path.realpath(self._place.folder)
         try:
@@ -243,28 +234,13 @@ class ChromaStore:
                 warnings.simplefilter("ignore", DeprecationWarning)
                 self._collection.modify(configuration={"hnsw": other})
 
-    def _search_few(
-        self, queries: FloatArray, limit: int, conditions: Mapping[str, str | int]
-    ) -> list[list[tuple[str, float]]] | None:
-        """Search exactly among the rows that a filter leaves; None when they are not few."""
-        with self._errors("searched"):
-            answer = self._collection.get(where=where_clause(conditions), limit=_EXACT_ROWS + 1, include=["embeddings"])
-        if len(answer["ids"]) > _EXACT_ROWS:
-            return None
-        order = sorted(range(len(answer["ids"])), key=lambda index: answer["ids"][index])
-        ids = [answer["ids"][index] for index in order]
-        matrix = np.asarray(answer["embeddings"], dtype=np.float32).reshape(-1, self._place.dimension)[order]
-        return [nearest(ids, matrix, query, limit) for query in queries]
-
     def _ids(self, conditions: Mapping[str, str | int]) -> list[str]:
         ids: list[str] = []
         while True:
             with self._errors("read"):
-                answer = self._collection.get(
-                    where=where_clause(conditions), limit=_READ_PAGE, offset=len(ids), include=[]
-                )
-            ids += answer["ids"]
-            if len(answer["ids"]) < _READ_PAGE:
+                page = self._requests.ids(conditions, _READ_PAGE, len(ids))
+            ids += page
+            if len(page) < _READ_PAGE:
                 return ids
 
     def _pages(self, chunk_ids: Sequence[str]) -> Iterator[list[str]]:
@@ -278,8 +254,52 @@ class ChromaStore:
         if self._closed:
             # A closed client goes on answering while another store of this process has the folder open.
             raise StoreError(f"the store of collection {self._place.collection!r} is closed")
-        with translated(f"{self._what} could not be {done}", self._advice, self._folder):
+        said = self._server.said if self._server is not None else None
+        with translated(f"{self._what} could not be {done}", self._advice, self._folder, said):
             yield
+
+
+class _ServerClient(chromadb.api.client.Client):
+    """Chroma's client, with a session that is set up before the first request.
+
+    `HttpClient` would ask three questions before anybody can set a time-out.
+    """
+
+    def __init__(self, server: Server, *, deletes: bool = False) -> None:
+        self._prepare = partial(server.prepare, deletes=deletes)
+        settings: Any = _settings()
+        settings.chroma_api_impl = "chromadb.api.fastapi.FastAPI"
+        settings.chroma_server_host = server.address["host"]
+        settings.chroma_server_http_port = server.address["port"]
+        settings.chroma_server_ssl_enabled = server.address["ssl"]
+        # Always ours: else a variable, CHROMA_SERVER_SSL_VERIFY, could switch the verification off.
+        settings.chroma_server_ssl_verify = server.verify
+        options = server.options
+        try:
+            super().__init__(options.tenant or DEFAULT_TENANT, options.database or DEFAULT_DATABASE, settings)
+        except BaseException:
+            close_sessions(self)
+            raise
+
+    def get_user_identity(self) -> UserIdentity:
+        """Who we are to the server: the first request."""
+        self._prepare(self._session_of(self._server))
+        return self._server.get_user_identity()
+
+    def _validate_tenant_database(self, tenant: str, database: str) -> None:
+        self._prepare(self._session_of(self._admin_client))
+        try:
+            self._admin_client.get_tenant(name=tenant)
+            self._admin_client.get_database(name=database, tenant=tenant)
+        except NotFoundError as error:
+            raise StoreError(
+                f"the Chroma server has no database {database!r} of the tenant {tenant!r}. Make it there, or mend "
+                "[store.chroma] tenant and database"
+            ) from error
+
+    @staticmethod
+    def _session_of(part: Any) -> Any:
+        return getattr(part, "_server", part)._session
 
 
 def _settings() -> Settings:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import datetime
 import gc
-import ipaddress
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -20,6 +18,7 @@ from kb.errors import ServiceError, StoppedError
 from kb.services.cancel import NEVER, Cancellation, cancelled_by, current
 from kb.services.clock import Clock
 from kb.services.replies import replies
+from tests.certificates import loopback_certificate
 from tests.end_to_end._chats import HELLO, HITS, chat, generator
 from tests.llm_server import (
     Reply,
@@ -311,39 +310,11 @@ def test_stopping_while_requests_come_and_go_never_meets_a_stranger(serve: Serve
 # ── over TLS ──
 
 
-def _certificate(folder: Path) -> Path:
-    """A certificate of this machine's loopback, with its key."""
-    from cryptography import x509
-    from cryptography.hazmat.primitives import hashes, serialization
-    from cryptography.hazmat.primitives.asymmetric import ec
-
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "loopback")])
-    now = datetime.datetime.now(datetime.UTC)
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - datetime.timedelta(days=1))
-        .not_valid_after(now + datetime.timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), True)
-        .sign(key, hashes.SHA256())
-    )
-    file = folder / "loopback.pem"
-    pem, plain = serialization.Encoding.PEM, serialization.NoEncryption()
-    private = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, plain)
-    file.write_bytes(private + certificate.public_bytes(pem))
-    return file
-
-
 @pytest.mark.parametrize("used_again", [False, True])
 def test_an_encrypted_connection_is_stopped_and_closed_as_well(
     serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, used_again: bool
 ) -> None:
-    file = _certificate(tmp_path)
+    file = loopback_certificate(tmp_path)
     monkeypatch.setenv("SSL_CERT_FILE", str(file))
     server = serve(lambda request: writes_on(request) if request.body["stream"] else chat_reply("fine"))
     server.encrypt(file)
