@@ -256,7 +256,7 @@ class KnowledgeBase(Wiring):
 
     @property
     def upkeep(self) -> Upkeep:
-        """Status, check, repair, prune, delete, export and import of the collection."""
+        """Status, check, repair, copy, prune, delete, export and import of the collection."""
         from kb.maintenance.upkeep import Upkeep
 
         return Upkeep(self._store, quiet=self._quiet)

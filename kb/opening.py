@@ -8,13 +8,14 @@ import os
 import re
 import secrets
 import shlex
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kb.components import Parts, StorePlace, build_component, component_module
 from kb.errors import StoreError
-from kb.ledger.in_step import filled_store
+from kb.ledger.in_step import begun_store, filled_store
 from kb.ledger.names import collection_slug
 from kb.settings import CONFIG_FILE, Origins, Settings, component_names, explain_validation
 
@@ -138,6 +139,19 @@ class CollectionStore:
             self.status_command("--repair"),
         )
 
+    def held(self, ledger: Ledger, generation: Generation) -> Generation:
+        """Under which number this store holds the current generation: its own, or a copy's.
+
+        A copy (`kb.maintenance.copying`) is used once its store is configured; the next ingest goes over to it.
+        """
+        if filled_store(ledger.generation_folder(generation)) != self.name:
+            copy = ledger.copy_in_step()
+            if copy is not None and copy.of == generation.number and copy.store == self.name:
+                there = replace(generation, number=copy.number)
+                if filled_store(ledger.generation_folder(there)) == self.name:
+                    return there
+        return generation
+
     def open_filled(self, ledger: Ledger, generation: Generation) -> Store:
         """Open a generation's store for questions.
 
@@ -145,16 +159,17 @@ class CollectionStore:
             StoreError: it was never filled, or has lost rows, so that it would miss answers without a word.
             KbError: as `open`.
         """
-        folder = ledger.generation_folder(generation)
+        held = self.held(ledger, generation)
+        folder = ledger.generation_folder(held)
         root = ledger.root()
         if ledger.has_chunks(generation.number) and (filled := filled_store(folder)) != self.name:
             raise StoreError(
                 f"the store {self.name!r} does not hold the collection {self.settings.collection!r}: "
                 f"{self._how_to_fill(filled, root)}"
             )
-        store = self.open(generation, folder, root)
+        store = self.open(held, folder, root)
         try:
-            self._check_count(ledger, generation, store)
+            self._check_count(ledger, held, store)
         except BaseException:
             store.close()
             raise
@@ -200,7 +215,7 @@ class CollectionStore:
         Raises:
             StoreError: the server does not answer.
         """
-        use, _, where = (filled_store(folder) or self.name).partition(_AT)
+        use, _, where = (begun_store(folder) or self.name).partition(_AT)
         if not where or use not in component_names("store"):
             return
         url, *within = where.split(", ")
@@ -217,6 +232,24 @@ class CollectionStore:
             options = explain_validation(module.Options, table, f"store.{use}")
             parts = Parts(secret=self.origins.secret)
             module.drop(options, parts, collection_slug(self.settings.collection), generation)
+
+    def with_store(self, use: str, options: Mapping[str, object]) -> CollectionStore:
+        """The same collection in another store.
+
+        Args:
+            use: The store's name.
+            options: What is other than in its section of the settings.
+
+        Raises:
+            ConfigError: there is no such store, or no such option.
+        """
+        module, section = component_module("store", use), self.settings.store
+        table = section.options(use)
+        table.update(options)
+        explain_validation(module.Options, table, f"store.{use}")
+        other = type(section).model_validate({**section.model_dump(), "use": use, use: dict(table)})
+        other.come_from(self.origins)
+        return replace(self, settings=self.settings.model_copy(update={"store": other}))
 
     def ingest_command(self, root: Path | None, *, rebuild: bool = False) -> str:
         """The command that brings this collection in step, with all that is not a default.
@@ -235,7 +268,7 @@ class CollectionStore:
     @property
     def import_command(self) -> str:
         """The command that fills this collection from a file."""
-        return self._command("pipelines.export", "--import", "FILE", *self._places())
+        return self._command("pipelines.import", "FILE", *self._places())
 
     def _command(self, module: str, *words: str) -> str:
         return shlex.join(["python", "-m", module, *words])
@@ -254,7 +287,9 @@ class CollectionStore:
     def _check_count(self, ledger: Ledger, generation: Generation, store: Store) -> None:
         while True:
             revision = ledger.revision()
-            written = ledger.written_rows(generation.number)
+            copy = ledger.copy_in_step()
+            of_copy = copy is not None and copy.number == generation.number
+            written = copy.chunks if copy is not None and of_copy else ledger.written_rows(generation.number)
             count = store.count()
             if count >= written:
                 return  # more is no fault: what is not live is dropped from what is found

@@ -1,4 +1,4 @@
-"""Move a whole collection in one file: `python -m pipelines.export FILE`, and `--import FILE` elsewhere.
+"""Write a whole collection into one file: `python -m pipelines.export FILE`, and `pipelines.import FILE` elsewhere.
 
 Exit status: 0 done, 2 an error with a message, 70 what nobody foresaw.
 """
@@ -23,14 +23,10 @@ def main(arguments: list[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = command.Parser(
         prog="python -m pipelines.export",
-        description="Write a whole collection into one file, or fill one from such a file. Nothing is embedded.",
+        description="Write a whole collection into one file; pipelines.import fills one from it. Nothing is embedded.",
         epilog="exit status: 0 done, 2 an error with a message",
     )
-    file = parser.add_mutually_exclusive_group(required=True)
-    file.add_argument("file", nargs="?", type=command.not_blank, metavar="FILE", help="write the collection into it")
-    file.add_argument(
-        "--import", dest="source", type=command.not_blank, metavar="FILE", help="fill the collection from it"
-    )
+    parser.add_argument("file", type=command.not_blank, metavar="FILE", help="write the collection into it")
     parser.add_argument(
         "--collection", type=command.name, metavar="NAME", help="the collection (default: as configured)"
     )
@@ -38,9 +34,6 @@ def _parser() -> argparse.ArgumentParser:
         "--config", type=command.not_blank, metavar="FILE", help="the configuration file (default: ./config.toml)"
     )
     parser.add_argument("--overwrite", action="store_true", help="write over a file that is there")
-    parser.add_argument(
-        "--replace", action="store_true", help="with --import: replace what the collection holds, once all is read"
-    )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     return parser
 
@@ -50,16 +43,11 @@ def _run(options: argparse.Namespace) -> int:
 
     overrides: dict[str, Any] = {"collection": options.collection} if options.collection else {}
     with KnowledgeBase.open(options.config, quiet=options.json, **overrides) as base:
-        if options.source is None:
-            exported = base.upkeep.export(options.file, overwrite=options.overwrite)
-            plain, text = {**asdict(exported), "file": str(exported.file)}, in_words.of_export(exported)
-        else:
-            imported = base.upkeep.import_(options.source, replace=options.replace)
-            plain, text = asdict(imported), in_words.of_import(imported)
+        exported = base.upkeep.export(options.file, overwrite=options.overwrite)
     if options.json:
-        command.write_json(plain)
+        command.write_json({**asdict(exported), "file": str(exported.file)})
     else:
-        command.write(text)
+        command.write(in_words.of_export(exported))
     return 0
 
 

@@ -26,6 +26,8 @@ MODULES = (
     "pipelines.ingest",
     "pipelines.status",
     "pipelines.export",
+    "pipelines.import",
+    "pipelines.copy",
     "kb.knowledge_base",
     "kb.ingest.run",
     "kb.ingest.reading",

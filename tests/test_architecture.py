@@ -86,9 +86,10 @@ def test_importing_kb_loads_nothing_heavy() -> None:
     assert loaded & HEAVY == set()
 
 
-@pytest.mark.parametrize(
-    "module", ["kb.query", "pipelines.ingest", "pipelines.evaluate", "pipelines.status", "pipelines.export"]
-)
+COMMANDS = ["ingest", "evaluate", "status", "export", "import", "copy"]
+
+
+@pytest.mark.parametrize("module", ["kb.query", *(f"pipelines.{name}" for name in COMMANDS)])
 def test_help_is_instant(module: str) -> None:
     loaded = loaded_by("-m", module, "--help")
     assert "argparse" in loaded

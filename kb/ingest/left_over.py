@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from typing import TYPE_CHECKING
 
-from kb.errors import ConfigError, StoreError
+from kb.errors import KbError, StoreError
 from kb.ledger.generations import GENERATIONS_FOLDER
 
 if TYPE_CHECKING:
@@ -40,13 +40,18 @@ def clear_damaged(ledger: Ledger, generation: Generation, store: CollectionStore
 
 
 def delete_left_over(ledger: Ledger, store: CollectionStore) -> None:
-    """Delete the folders of generations that the ledger no longer knows, and what a server holds of them."""
+    """Delete the folders of generations that the ledger no longer knows, and what a server holds of them.
+
+    A copy in another store stays as long as it holds what the current generation does.
+    """
     known = {ledger.generation_folder(generation).name for generation in ledger.generations()}
+    if (copy := ledger.copy_in_step()) is not None:
+        known.add(str(copy.number))
     generations = ledger.folder / GENERATIONS_FOLDER
     for left_over in generations.iterdir() if generations.is_dir() else ():
         if left_over.name.isdecimal() and left_over.name not in known:
             try:
                 store.drop(int(left_over.name), left_over)
-            except (StoreError, ConfigError):  # the folder stays, so that the next run tries again
+            except KbError:  # the folder stays, so that the next run tries again
                 continue
             shutil.rmtree(left_over, ignore_errors=True)  # another process may still read it: next time

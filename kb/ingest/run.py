@@ -24,6 +24,7 @@ from kb.ingest.survey import check_data_folder, plan_for, survey
 from kb.ingest.synced_store import SyncedStore
 from kb.ingest.watching import WatchedStore, say_finished, say_planned, say_started
 from kb.ledger.ledger import Ledger
+from kb.logs import note
 
 if TYPE_CHECKING:
     from kb.ledger.documents import SourceRow
@@ -48,6 +49,7 @@ def run(job: Job) -> IngestReport:
     check_data_folder(job)
     with write_lock(job.folder) as lock, Ledger(job.folder) as ledger, kept_as_last(ledger) as done_with:
         say_started(job, lock.died)
+        _go_over_to_copy(ledger, job)
         found = survey(ledger, job)
         if job.max_cost is not None:
             check_cost(rehearse(ledger, found, job), job, job.max_cost)
@@ -62,6 +64,14 @@ def run(job: Job) -> IngestReport:
         report = done_with(make_report(found, done, time.perf_counter() - started))
         say_finished(report)
         return report
+
+
+def _go_over_to_copy(ledger: Ledger, job: Job) -> None:
+    """Take a copy for the collection if its store is the configured one by now; the former is left over then."""
+    current = ledger.current_generation()
+    if current is not None and (held := job.store.held(ledger, current)) != current:
+        ledger.renumber_generation(current.number, held.number)
+        note("store changed", f"the collection is in the store {job.store.name!r} from now on", store=job.store.name)
 
 
 @dataclass(frozen=True, slots=True)

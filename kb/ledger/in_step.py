@@ -9,6 +9,8 @@ from kb.errors import StoreError
 # Beside the store's own files, and lost with them: a store without it may be empty, or half full,
 # and must not pass for the one that the ledger's book (`store_rows`) is about.
 _MARKER = "in-step-with-ledger"
+_BEGUN = "being-filled"
+"""Names a store before the first row is written there, so that what a run leaves that dies is found on its server."""
 
 
 def filled_store(folder: Path) -> str | None:
@@ -23,6 +25,22 @@ def filled_store(folder: Path) -> str | None:
         return None
     except OSError as error:
         raise StoreError(f"{folder / _MARKER} cannot be read: {error.strerror}. Mend its permissions") from error
+
+
+def begun_store(folder: Path) -> str | None:
+    """The name of the store that was filled last, or was being filled; None when nothing tells."""
+    try:
+        return filled_store(folder) or (folder / _BEGUN).read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None
+
+
+def remember_begun(folder: Path, store: str) -> None:
+    """Say that `store` is about to be filled."""
+    try:
+        (folder / _BEGUN).write_text(store, encoding="utf-8")
+    except OSError as error:
+        raise _cannot_be_written(folder, error) from error
 
 
 def remember_filled(folder: Path, store: str) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from kb.errors import KbError, NothingIngestedError
 from kb.ledger.chunks import Chunks
+from kb.ledger.copies import Copies
 from kb.ledger.documents import Documents
 from kb.ledger.filters import Filters
 from kb.ledger.runs import Runs
@@ -21,7 +22,7 @@ from kb.ledger.upkeep import Upkeep
 from kb.ledger.vectors import Vectors
 
 
-class Ledger(Runs, Documents, Upkeep, Chunks, Vectors, TokenVectors, SetAside, Filters):
+class Ledger(Runs, Documents, Upkeep, Copies, Chunks, Vectors, TokenVectors, SetAside, Filters):
     """`Ledger(folder)` opens `folder/ledger.sqlite`, and creates or upgrades it.
 
     With `read_only=True` nothing is written, and a missing file is a NothingIngestedError. There may

@@ -1,1 +1,1 @@
-"""Looking after a collection: status, check, repair, prune, delete, export and import. Nothing here embeds."""
+"""Looking after a collection: status, check, repair, copy, prune, delete, export and import. Nothing here embeds."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
@@ -60,7 +60,8 @@ def look(store: CollectionStore) -> dict[str, Any]:
         live = ledger.live_chunks(generation.number, ledger.sample_ids(generation.number, SAMPLE))
         sample = [live[chunk_id] for chunk_id in sorted(live)]
         try:
-            with closing(store.open(generation, ledger.generation_folder(generation), ledger.root())) as opened:
+            held = store.held(ledger, generation)
+            with closing(store.open(held, ledger.generation_folder(held), ledger.root())) as opened:
                 problems = list(_compare(ledger, generation, opened, sample))
         except KbError as error:
             problems = [str(error)]
@@ -84,10 +85,11 @@ def _compare(ledger: Ledger, generation: Generation, store: Store, sample: Seque
     others = [i.chunk.id for i in there if not _same(known[i.text_hash], stored.get(i.chunk.id))]
     if others:
         yield f"the store holds other vectors than the ledger for {_some(others)} of {len(there):,} chunks"
-    yield from _searched(store, there, known)
+    yield from searched(store, there, known)
 
 
-def _searched(store: Store, there: Sequence[HashedChunk], known: dict[str, FloatArray]) -> Iterator[str]:
+def searched(store: Store, there: Sequence[HashedChunk], known: Mapping[str, FloatArray]) -> Iterator[str]:
+    """What is wrong with the hits when chunks are searched for by their vectors, and by their places."""
     import numpy as np
 
     found = store.search(np.stack([known[one.text_hash] for one in there]), _NEIGHBOURS)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from kb.inert import one_line
+from kb.inert import json_text, one_line
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from kb.ledger.upkeep import VectorUse
     from kb.maintenance.archive import Manifest
     from kb.maintenance.check import Checked
+    from kb.maintenance.copying import Copied
     from kb.maintenance.exporting import Exported
     from kb.maintenance.importing import Imported
     from kb.maintenance.prune import Pruned
@@ -59,6 +60,8 @@ def _lines(status: Status) -> Iterator[tuple[str, str]]:
         yield "chunks", _chunks(status)
         yield "embedder", f"{status.embedder}, {status.dimension} dimensions"
         yield "store", status.store_fault or f"{status.store}: no fault at first sight; --check looks closer"
+        if status.copy is not None:
+            yield "copy", f"{_counted(status.copy.chunks, 'chunk')} in {status.copy.store}, in step"
         yield "vectors", _vectors(status)
     yield "disk", _disk(status)
     yield "writing", _lock(status)
@@ -176,6 +179,29 @@ def of_repair(repaired: Repaired) -> str:
     return (
         f"the store was built anew from the ledger: {_counted(repaired.chunks, 'chunk')}, 0 embedding calls{missing}\n"
     )
+
+
+def of_copy(copied: Copied) -> str:
+    """What a copy did, and what goes over to it."""
+    exact = "the same bit for bit"
+    difference = f"at most {copied.largest_difference:.1e} apart" if copied.largest_difference else exact
+    seconds = f"{copied.fill_seconds:,.1f} s to fill, {copied.verify_seconds:,.1f} s to verify"
+    lines = [
+        f"{_counted(copied.chunks, 'chunk')} copied to the store {copied.store!r}, 0 embedding calls: {seconds}",
+        f"all were read back: ids, texts and places are equal, vectors {difference}; {copied.searched:,} were searched "
+        "for, and found",
+    ]
+    if copied.without_vector:
+        lines.append(f"{copied.without_vector:,} chunks have no vector in the ledger: ingest, which embeds them")
+    if copied.fault:
+        lines.append(f"the store in use has a fault, which was not copied: {copied.fault}")
+    lines.append(
+        f"until it is configured, everything stays in {copied.former!r}; an ingest that changes something before that "
+        "deletes the copy. To go over to it, put this into config.toml, or wherever it is set:"
+    )
+    for table, keys in copied.settings.items():
+        lines += ["", f"[{table}]", *(f"{key} = {json_text(value)}" for key, value in keys.items())]
+    return "".join(f"{one_line(line)}\n" for line in lines)
 
 
 def to_prune(use: VectorUse) -> str:

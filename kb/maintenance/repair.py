@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -11,7 +12,7 @@ from kb.components import StoreRow
 from kb.errors import KbError, StoreError
 from kb.ingest.left_over import delete_left_over
 from kb.ingest.paid_embedding import batches
-from kb.ledger.in_step import remember_filled
+from kb.ledger.in_step import remember_begun, remember_filled
 from kb.maintenance.locked import locked, nothing_in
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def repair(store: CollectionStore, on_stored: Callable[[int], None] = lambda chu
         if current is None:
             raise nothing_in(store)
         new = replace(current, number=ledger.reserve_generation())
-        with _taken_back(ledger, store):
+        with taken_back(ledger, store):
             stored = fill(ledger, current, new, store, on_stored)
             ledger.renumber_generation(current.number, new.number)
         delete_left_over(ledger, store)
@@ -85,8 +86,14 @@ def fill(
     except OSError as error:
         raise StoreError(f"{folder} cannot be made: {error.strerror}") from error
     written = 0
-    with closing(store.open(target, folder, ledger.root())) as opened:
-        for batch in batches(_rows(ledger, source), store.settings.ingest.batch_chunks):
+    try:
+        store_opened = store.open(target, folder, ledger.root())
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)  # nothing was written, so no server has to be asked to delete it
+        raise
+    with closing(store_opened) as opened:
+        remember_begun(folder, store.name)
+        for batch in batches(rows_of(ledger, source), store.settings.ingest.batch_chunks):
             opened.upsert(batch)
             written += len(batch)
             on_stored(len(batch))
@@ -100,7 +107,8 @@ def fill(
     return written
 
 
-def _rows(ledger: Ledger, generation: Generation) -> Iterator[StoreRow]:
+def rows_of(ledger: Ledger, generation: Generation) -> Iterator[StoreRow]:
+    """Every live chunk that has a vector, as a store is given it."""
     for batch in batches(ledger.all_chunks(generation.number), 256):
         vectors = ledger.known_vectors(generation.fingerprint, [live.text_hash for live in batch])
         for live in batch:
@@ -109,7 +117,7 @@ def _rows(ledger: Ledger, generation: Generation) -> Iterator[StoreRow]:
 
 
 @contextmanager
-def _taken_back(ledger: Ledger, store: CollectionStore) -> Iterator[None]:
+def taken_back(ledger: Ledger, store: CollectionStore) -> Iterator[None]:
     """Delete a new store after an error; what a crash leaves, the next run deletes."""
     try:
         yield

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from kb.errors import KbError, NothingIngestedError, StoreError
 from kb.ingest.lock import FREE, LockState, lock_state
+from kb.ledger.copies import StoreCopy
 from kb.ledger.in_step import filled_store
 from kb.ledger.ledger import Ledger
 from kb.ledger.runs import LastRun
@@ -92,6 +93,8 @@ class Status:
     """The configured one."""
     store_fault: str | None = None
     """What is wrong with it at first sight, and what mends it; `check` looks closer."""
+    copy: StoreCopy | None = None
+    """A copy in another store that is in step, and is used once that store is configured."""
     sizes: Sizes = Sizes()
     lock: LockState = FREE
     building: Building | None = None
@@ -157,7 +160,8 @@ def _of_ledger(ledger: Ledger, store: CollectionStore, lock: LockState) -> Statu
         vectors=ledger.vector_use(),
         store=store.name,
         store_fault=store_fault(ledger, current, store) if current else None,
-        sizes=_sizes(ledger, current),
+        copy=ledger.copy_in_step(),
+        sizes=_sizes(ledger, current, store),
         lock=lock,
         building=_building(ledger),
         last_run=ledger.last_run(),
@@ -166,7 +170,7 @@ def _of_ledger(ledger: Ledger, store: CollectionStore, lock: LockState) -> Statu
 
 def store_fault(ledger: Ledger, generation: Generation, store: CollectionStore) -> str | None:
     """What can be told of a generation's store without opening it."""
-    folder = ledger.generation_folder(generation)
+    folder = ledger.generation_folder(store.held(ledger, generation))
     try:
         store.check_files(folder)
         filled = filled_store(folder)
@@ -191,11 +195,11 @@ def _building(ledger: Ledger) -> Building | None:
     return None
 
 
-def _sizes(ledger: Ledger, current: Generation | None) -> Sizes:
+def _sizes(ledger: Ledger, current: Generation | None, store: CollectionStore) -> Sizes:
     folders = folder_bytes(ledger.folder)
-    store = folder_bytes(ledger.generation_folder(current)) if current else 0
+    held = folder_bytes(ledger.generation_folder(store.held(ledger, current))) if current else 0
     ledger_bytes = ledger.file_bytes()
-    return Sizes(ledger_bytes, store, max(0, folders - store - ledger_bytes), _free_bytes(ledger.folder))
+    return Sizes(ledger_bytes, held, max(0, folders - held - ledger_bytes), _free_bytes(ledger.folder))
 
 
 def folder_bytes(folder: Path) -> int:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from kb.ledger.upkeep import VectorUse
     from kb.maintenance.check import Checked
+    from kb.maintenance.copying import Copied
     from kb.maintenance.exporting import Exported
     from kb.maintenance.importing import Imported
     from kb.maintenance.prune import Pruned
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Upkeep:
-    """Status, check, repair, prune, delete, export and import; none of it loads or asks an embedder.
+    """Status, check, repair, copy, prune, delete, export and import; none of it loads or asks an embedder.
 
     Each call stands for itself and raises what the function of its name in `kb.maintenance` says.
     """
@@ -54,6 +55,19 @@ class Upkeep:
 
         with Progress(0 if self._quiet else self.status().chunks, quiet=self._quiet) as progress:
             return repair(self._store, progress.done)
+
+    def copy(self, to: str, **options: object) -> Copied:
+        """Fill another store with the collection and compare all of it; see `kb.maintenance.copying` for what follows.
+
+        Args:
+            to: The store's name, such as `"memory"`.
+            options: What is other than in its section of the settings, such as `url`.
+        """
+        from kb.maintenance.copying import copy
+
+        chunks = 0 if self._quiet else self.status().chunks
+        with Progress(2 * chunks, quiet=self._quiet) as progress:
+            return copy(self._store, to, options, progress.done)
 
     def prune(self, agreed: Callable[[VectorUse], bool] = lambda use: True) -> Pruned | None:
         """Drop vectors that no chunk uses, if `agreed` says so of them; None when it does not."""

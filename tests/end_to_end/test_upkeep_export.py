@@ -289,7 +289,7 @@ def test_the_command_moves_a_collection_under_another_name(tmp_path: Path) -> No
     done = run(EXPORT, "all.zip", cwd=tmp_path, env=data)
     assert (done.returncode, done.stderr) == (0, "")
     assert "1 document, 1 chunk and 1 vector of the collection 'knowledge_base': in all.zip" in done.stdout
-    done = run(EXPORT, "--import", "all.zip", "--collection", "笔记", "--json", cwd=tmp_path, env=data)
+    done = run("pipelines.import", "all.zip", "--collection", "笔记", "--json", cwd=tmp_path, env=data)
     assert json.loads(done.stdout)["collection"] == "笔记"
     with place.open(collection="笔记") as base:
         assert base.status().collection == "笔记"
