@@ -10,6 +10,7 @@ from kb.components import StoreRow
 from kb.errors import StoreError
 from kb.ingest.paid_embedding import batches
 from kb.ledger.in_step import filled_store, forget_filled, remember_filled
+from kb.logs import note
 
 if TYPE_CHECKING:
     from kb.ingest.paid_embedding import PaidEmbedding
@@ -100,6 +101,10 @@ class SyncedStore:
     def _bring_in_step(self, store: WatchedStore) -> None:
         filled = filled_store(self._folder)
         if filled not in (None, self._name):
+            said = (
+                f"the collection was in the store {filled!r}; it is now filled into {self._name!r}, which is configured"
+            )
+            note("store changed", said, store=self._name)
             # The book is about the other store. First the book: after a crash in between this is done again.
             self._ledger.forget_all_rows(self._generation)
             forget_filled(self._folder)

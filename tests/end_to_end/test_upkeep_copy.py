@@ -100,7 +100,9 @@ def test_a_copy_from_each_store_to_each_other_one_holds_the_same(tmp_path: Path,
     assert sent(place) == paid
 
 
-def test_a_copy_is_used_by_a_change_of_one_line_and_the_next_ingest_goes_over_to_it(tmp_path: Path) -> None:
+def test_a_copy_is_used_by_a_change_of_one_line_and_the_next_ingest_goes_over_to_it(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     first, second = "memory", "chroma"
     place = a_collection(tmp_path, first)
     before, paid = held_in(place, first, 1), sent(place)
@@ -129,6 +131,13 @@ def test_a_copy_is_used_by_a_change_of_one_line_and_the_next_ingest_goes_over_to
     assert len(other.contents()) == len(before.places)
     with pytest.raises(StoreError, match=f"'{first}' does not hold .* is in '{second}'. Configure it again"):
         place.found("zebra")
+
+    # The former setting does not take it back without a word.
+    shutil.copytree(place.data, tmp_path / "elsewhere")
+    replace(place, data=tmp_path / "elsewhere").ingest()
+    assert [record.getMessage() for record in caplog.records if "filled into" in record.getMessage()] == [
+        "the collection was in the store 'chroma'; it is now filled into 'memory', which is configured"
+    ]
 
     # And back.
     assert copied(other, first).chunks == len(before.places)

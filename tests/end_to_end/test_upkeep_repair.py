@@ -352,7 +352,7 @@ def test_a_ledger_whose_file_is_damaged_is_found_and_not_repaired_into_loss(tmp_
         file.write(b"\xff" * 64)
     checked = check(place)
     assert checked.faults
-    assert all("ledger is damaged" in fault.what and "--import FILE" in fault.mend for fault in checked.faults)
+    assert all("ledger is damaged" in fault.what and "pipelines.import FILE" in fault.mend for fault in checked.faults)
 
 
 @pytest.mark.parametrize(
