@@ -39,6 +39,7 @@ from kb.chunking.recursive import RecursiveChunker
 from kb.components import Chunker, Embedder, StoreRow
 from kb.embedding.e5 import E5Embedder
 from kb.embedding.hashing import HashingEmbedder
+from kb.ingest.engine.local import LocalEngine
 from kb.ingest.job import Job
 from kb.ingest.remembering import RememberingEmbedder
 from kb.ingest.run import run
@@ -179,6 +180,7 @@ class Contest:
         self._base = KnowledgeBase.open(None, data_dir=folder / "files", **given)
         settings, origins = load_settings(None, data_dir=folder / "prepared", **given)
         self._prepared = PreparedParts(self._base.embedder)
+        engine = LocalEngine(self._prepared, self._prepared, lambda: nullcontext(self._prepared))
         self._job = Job(
             root=self._documents,
             data_dir=settings.data_dir,
@@ -186,7 +188,7 @@ class Contest:
             collection=settings.collection,
             lent=RememberingEmbedder(self._prepared),
             chunker=self._prepared,
-            open_reading=lambda: nullcontext(self._prepared),
+            open_engine=lambda due: nullcontext(engine),
             pipelines={".md": "prepared"},
             store=CollectionStore(settings, origins),
             limits=settings.ingest,

@@ -254,12 +254,21 @@ def component_module(kind: str, name: str) -> Any:
     try:
         return importlib.import_module(f"kb.{kind}.{name}")
     except ModuleNotFoundError as error:
-        if error.name and error.name.split(".")[0] == "kb":
-            raise
-        raise ConfigError(
-            f"[{kind}] use = {name!r} needs the package {error.name!r}, which is not installed: "
-            f"pip install {_to_install(name, error.name or name)}"
-        ) from error
+        raise not_installed(f"[{kind}] use = {name!r}", name, error) from error
+
+
+def not_installed(setting: str, component: str, error: ModuleNotFoundError) -> ConfigError:
+    """What to say when the package that a setting's component needs is not there.
+
+    Raises:
+        ModuleNotFoundError: `error` itself, when what is missing is a part of kb.
+    """
+    if error.name and error.name.split(".")[0] == "kb":
+        raise error
+    return ConfigError(
+        f"{setting} needs the package {error.name!r}, which is not installed: "
+        f"pip install {_to_install(component, error.name or component)}"
+    )
 
 
 def _to_install(component: str, module: str) -> str:

@@ -111,10 +111,12 @@ class KnowledgeBase(Wiring):
         Raises:
             KbError: see `kb.ingest.run.run`; what was done by then is kept.
         """
+        from kb.ingest.engine import Means, open_engine
         from kb.ingest.estimate import dry_run as estimated
-        from kb.ingest.reading import open_reading, pipelines
+        from kb.ingest.reading import pipelines
         from kb.ingest.run import Job, run
 
+        cut_by = pipelines(self.settings.loading, self.chunker.fingerprint)
         return (estimated if dry_run else run)(
             Job(
                 root=self.folder_to_read(folder),
@@ -123,8 +125,8 @@ class KnowledgeBase(Wiring):
                 collection=self.settings.collection,
                 lent=self.lent_embedder,
                 chunker=self.chunker,
-                open_reading=partial(open_reading, self.settings.loading),
-                pipelines=pipelines(self.settings.loading, self.chunker.fingerprint),
+                open_engine=partial(open_engine, Means(self.settings, self.lent_embedder, self.chunker, cut_by)),
+                pipelines=cut_by,
                 store=self._store,
                 limits=self.settings.ingest,
                 include=self.settings.loading.include,

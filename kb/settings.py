@@ -9,6 +9,7 @@ left empty.
 
 from __future__ import annotations
 
+import re
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeAlias
@@ -43,6 +44,7 @@ __all__ = [
     "ChunkingSection",
     "ComponentOptions",
     "ConversationSection",
+    "DaskTable",
     "EmbeddingSection",
     "ExpansionSection",
     "GenerationSection",
@@ -68,6 +70,8 @@ __all__ = [
 
 
 OnUnsupported: TypeAlias = Literal["flag", "drop", "regenerate"]
+
+_SCHEDULER = re.compile(r"(tcp|tls)://[^\s/@]+:\d{1,5}")
 
 
 class LoadingSection(ComponentSection):
@@ -171,13 +175,34 @@ class ConversationSection(Table):
     rewrite: Literal["auto", "model", "words", "off"] = "auto"
 
 
+class DaskTable(Table):
+    """A Dask scheduler whose workers help with an ingest."""
+
+    scheduler: str = ""
+    tls_ca_file: str = ""
+    tls_cert_file: str = ""
+    tls_key_file: str = ""
+    connect_seconds: float = Field(10.0, gt=0)
+    no_workers_seconds: float = Field(60.0, gt=0)
+    files_ahead: int = Field(16, ge=1, le=1000)
+
+    @field_validator("scheduler")
+    @classmethod
+    def _is_an_address(cls, scheduler: str) -> str:
+        if scheduler and not _SCHEDULER.fullmatch(scheduler):
+            raise PydanticCustomError("scheduler", "should be an address as tcp://host:8786 or tls://host:8786")
+        return scheduler
+
+
 class IngestSection(Table):
     """Folder → collection."""
 
+    engine: Literal["local", "dask"] = "local"
     batch_chunks: int = Field(2000, ge=1)
     max_removal_share: float = Field(0.5, ge=0, le=1)
     max_removal_from: int = Field(10, ge=1)
     prices: PricesTable = PricesTable()
+    dask: DaskTable = DaskTable()
 
 
 class TracingSection(Table):

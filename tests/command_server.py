@@ -31,6 +31,7 @@ MODULES = (
     "kb.knowledge_base",
     "kb.ingest.run",
     "kb.ingest.reading",
+    "kb.ingest.engine.local",
     "kb.ingest.workers",
     "kb.ingest.estimate",
     "kb.maintenance.upkeep",

@@ -14,10 +14,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
-from kb.abilities import LoadsAhead, NotesCuts
+from kb.abilities import LoadsAhead
 from kb.components import StoreRow
 from kb.errors import KbError, LoadError
 from kb.ingest.batch import Batch, Begun, Prepared, Tally, UnderWay
+from kb.ingest.engine import Cut, cut
 from kb.ingest.report import Problem
 from kb.ledger.documents import SourceRow
 from kb.ledger.hashes import hashed
@@ -25,15 +26,15 @@ from kb.ledger.set_aside import Passage
 from kb.logs import event
 
 if TYPE_CHECKING:
+    from kb.ingest.engine import Engine, Preparing
     from kb.ingest.job import Job
     from kb.ingest.paid_embedding import PaidEmbedding
     from kb.ingest.progress import Progress
-    from kb.ingest.reading import Reading
     from kb.ingest.synced_store import SyncedStore
     from kb.ingest.walk import FoundFile
     from kb.ledger.generations import Generation
     from kb.ledger.ledger import Ledger
-    from kb.records import Chunk, Document
+    from kb.records import Chunk
 
 _Item = TypeVar("_Item")
 
@@ -48,6 +49,7 @@ class Applier:
     def __init__(
         self,
         job: Job,
+        engine: Engine,
         ledger: Ledger,
         generation: Generation,
         former: Generation | None,
@@ -56,6 +58,7 @@ class Applier:
         progress: Progress,
     ) -> None:
         self._job = job
+        self._engine = engine
         self._ledger = ledger
         self._generation = generation.number
         self._former = former
@@ -72,9 +75,9 @@ class Applier:
     def add(self, files: Iterable[FoundFile], sources: Mapping[str, SourceRow]) -> None:
         """Read, cut, embed and store files that differ from their sources."""
         try:
-            with self._job.open_reading() as reading:
-                begun = (self._begin(file, sources.get(file.document_id), reading) for file in files)
-                for one in _ahead(begun, reading.ahead):
+            with self._engine.preparing() as preparing:
+                begun = (self._begin(file, sources.get(file.document_id), preparing) for file in files)
+                for one in _ahead(begun, preparing.ahead):
                     self._read(one)
                     self._finished_one()
             self._write()
@@ -100,8 +103,8 @@ class Applier:
             for source in sources:
                 event("file", path=source.path, outcome="removed")
 
-    def _begin(self, file: FoundFile, known: SourceRow | None, reading: Reading) -> Begun:
-        """Have a file read, unless its content is known."""
+    def _begin(self, file: FoundFile, known: SourceRow | None, preparing: Preparing) -> Begun:
+        """Have a file prepared, unless its content is known."""
         pipeline = self._job.pipelines[file.suffix]
         row = SourceRow(file.document_id, file.relative, file.size, file.mtime_ns, "", "indexed", "", pipeline)
         try:
@@ -110,25 +113,25 @@ class Applier:
             return Begun(row, known, error)
         if known is not None and _same_content(known, row):
             return Begun(row, known, None)
-        if isinstance(self._job.embedder, LoadsAhead):
-            self._job.embedder.load_ahead()  # while the file is read
-        return Begun(row, known, reading.begin(file))
+        embedder = self._engine.embedder
+        if isinstance(embedder, LoadsAhead):
+            embedder.load_ahead()  # while the file is read
+        return Begun(row, known, preparing.begin(file, row.content_hash))
 
     def _read(self, begun: Begun) -> None:
         row, known, started = begun.row, begun.known, time.perf_counter()
-        if begun.document is None:
+        if begun.cut is None:
             self._batch.touched.append(row)
             return
         try:
-            if isinstance(begun.document, LoadError):
-                raise begun.document
-            document = begun.document()
+            if isinstance(begun.cut, LoadError):
+                raise begun.cut
+            done = begun.cut()
         except LoadError as error:
             warnings = known.warnings if known is not None else ()
             self._fail(replace(row, status="failed", reason=error.reason, warnings=warnings), known)
             return
-        prepared = self._cut(replace(row, warnings=document.warnings), document)
-        self._take(replace(prepared, seconds=time.perf_counter() - started))
+        self._take(_prepared(replace(row, warnings=done.document.warnings), done, time.perf_counter() - started))
 
     def _fail(self, row: SourceRow, known: SourceRow | None) -> None:
         """Note a source that cannot be read now; a new generation takes its text from the former one."""
@@ -136,20 +139,11 @@ class Applier:
         if self._former is not None:
             document = self._ledger.document(self._former.number, row.document_id)
         if document is not None:
-            self._take(self._cut(row, document))
+            self._take(_prepared(row, cut(self._job.chunker, document)))
             return
         self._count(row)
         if row != known:
             self._batch.failures.append(row)
-
-    def _cut(self, row: SourceRow, document: Document) -> Prepared:
-        chunker = self._job.chunker
-        notes: tuple[str, ...] = ()
-        if isinstance(chunker, NotesCuts):
-            chunks, notes = chunker.chunk_with_notes(document)
-        else:
-            chunks = chunker.chunk(document)
-        return Prepared(row, document, tuple(hashed(chunk, row.path) for chunk in chunks), notes)
 
     def _take(self, prepared: Prepared) -> None:
         self._batch.prepared.append(prepared)
@@ -247,6 +241,11 @@ class Applier:
             return
         self.tally.indexed += 1
         self.tally.problems += [Problem(source.path, "warning", warning) for warning in (*source.warnings, *notes)]
+
+
+def _prepared(row: SourceRow, done: Cut, seconds: float = 0.0) -> Prepared:
+    chunks = tuple(hashed(chunk, row.path) for chunk in done.chunks)
+    return Prepared(row, done.document, chunks, done.notes, seconds=seconds)
 
 
 def _ahead(items: Iterable[_Item], count: int) -> Iterator[_Item]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from kb.errors import LoadError
+    from kb.ingest.engine import Cut
     from kb.ingest.report import Problem
     from kb.ledger.documents import SourceRow
     from kb.ledger.hashes import HashedChunk
@@ -28,11 +29,11 @@ class Tally:
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """A file that is being read."""
+    """A file that is being prepared."""
 
     row: SourceRow
     known: SourceRow | None
-    document: Callable[[], Document] | LoadError | None
+    cut: Callable[[], Cut] | LoadError | None
     """Waits for it; why it will not come; None when the content is the known one."""
 
 

@@ -26,6 +26,7 @@ from kb.ledger.ledger import EmptyLedger, Ledger
 
 if TYPE_CHECKING:
     from kb.components import Embedder, FloatArray
+    from kb.ingest.engine import Engine
     from kb.ingest.job import Job
     from kb.ledger.documents import SourceRow
 
@@ -60,10 +61,10 @@ def rehearse(ledger: Ledger, found: Survey, job: Job) -> Outcome:
         plan = plan_for(ledger, generation.number, found.found, found.selection, job)
     hidden = hidden_sources(plan, found.plan)
     chunks_before = ledger.counts(generation.number).chunks
-    with Progress(len(plan.due) + len(hidden), quiet=job.quiet) as progress:
+    with job.open_engine(plan.due) as engine, Progress(len(plan.due) + len(hidden), quiet=job.quiet) as progress:
         embedding = _CountedEmbedding(ledger, job.embedder, generation.number, lambda texts: None)
         with job.lent.bound(embedding):
-            applier = _Rehearsal(job, ledger, generation, former, embedding, progress)
+            applier = _Rehearsal(job, engine, ledger, generation, former, embedding, progress)
             applier.keep(hidden, plan.sources)
             applier.add(plan.due, plan.sources)
             applier.remove(plan.removed)
@@ -184,13 +185,14 @@ class _Rehearsal(Applier):
     def __init__(
         self,
         job: Job,
+        engine: Engine,
         ledger: Ledger,
         generation: Generation,
         former: Generation | None,
         embedding: PaidEmbedding,
         progress: Progress,
     ) -> None:
-        super().__init__(job, ledger, generation, former, embedding, _NoStore(), progress)
+        super().__init__(job, engine, ledger, generation, former, embedding, _NoStore(), progress)
         self.more_chunks = 0
 
     def remove(self, sources: Sequence[SourceRow]) -> None:

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from kb.components import Chunker, Embedder
-    from kb.ingest.reading import Reading
+    from kb.ingest.engine import Engine
     from kb.ingest.remembering import RememberingEmbedder
+    from kb.ingest.walk import FoundFile
     from kb.opening import CollectionStore
     from kb.settings import IngestSection
 
@@ -29,7 +30,8 @@ class Job:
     lent: RememberingEmbedder
     """The embedder as the chunker has it."""
     chunker: Chunker
-    open_reading: Callable[[], AbstractContextManager[Reading]]
+    open_engine: Callable[[Sequence[FoundFile]], AbstractContextManager[Engine]]
+    """Opens what prepares these files, and embeds; see `kb.ingest.engine`."""
     pipelines: Mapping[str, str]
     """The fingerprint of loader and chunker by suffix."""
     store: CollectionStore

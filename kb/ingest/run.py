@@ -123,13 +123,13 @@ def _write(ledger: Ledger, target: _Target, plan: Plan, known: Plan, job: Job, l
     hidden = hidden_sources(plan, known)
     gone, perhaps_moved = _by_whether_moved(plan)
     chunks_before = ledger.counts(generation).chunks
-    with Progress(len(plan.due) + len(hidden), quiet=job.quiet) as progress:
-        embedding = PaidEmbedding(ledger, job.embedder, generation, progress.embedded)
+    with job.open_engine(plan.due) as engine, Progress(len(plan.due) + len(hidden), quiet=job.quiet) as progress:
+        embedding = PaidEmbedding(ledger, engine.embedder, generation, progress.embedded)
         beside = lock.file if _takes_long(plan, job) else None
         opener = partial(WatchedStore, job.store, target.generation, folder, job.root, beside)
         synced = SyncedStore(ledger, generation, folder, job.store.name, opener, embedding, job.limits.batch_chunks)
         with closing(synced) as store, job.lent.bound(embedding):
-            applier = Applier(job, ledger, target.generation, former, embedding, store, progress)
+            applier = Applier(job, engine, ledger, target.generation, former, embedding, store, progress)
             store.restore(after_crash=lock.died.holder is not None)
             applier.remove(gone)
             applier.keep(hidden, plan.sources)
