@@ -20,6 +20,13 @@ class NotesCuts(Protocol):
 
 
 @runtime_checkable
+class EmbedsToCut(Protocol):
+    """A chunker that compares vectors: it works where it is known what is embedded already."""
+
+    embeds_to_cut: bool
+
+
+@runtime_checkable
 class CountsTokens(Protocol):
     """An embedder that can say how many tokens it would see."""
 

@@ -129,6 +129,7 @@ def test_only_the_services_speak_to_the_network() -> None:
         ("pypdfium2", "kb/loading/"),
         ("pypdf", "kb/loading/"),
         ("rich", "kb/terminal.py"),
+        ("distributed", "kb/ingest/engine/dask.py"),
     ],
 )
 def test_a_heavy_package_has_one_home(package: str, home: str) -> None:

@@ -80,6 +80,8 @@ class _Piece(NamedTuple):
 class SemanticChunker:
     """Ends a chunk where the text goes on with another topic."""
 
+    embeds_to_cut = True
+
     def __init__(self, options: Options, budget: Budget, embedder: Embedder, counted: str) -> None:
         self._options = options
         self._budget = budget

@@ -169,7 +169,7 @@ def _document(content: bytes, file: FoundFile) -> Document:
         document = _document_type().validate_json(content, strict=True)
     except ValueError as error:
         raise no_document from error
-    if (document.id, document.path) != (file.document_id, file.relative) or not _spans_fit(document):
+    if not is_sound(document, file):
         raise no_document
     return document
 
@@ -181,7 +181,10 @@ def _document_type() -> TypeAdapter[Document]:
     return TypeAdapter(Document)
 
 
-def _spans_fit(document: Document) -> bool:
+def is_sound(document: Document, file: FoundFile) -> bool:
+    """Whether a document can be this file's, and all that it marks lies in its text."""
+    if (document.id, document.path) != (file.document_id, file.relative):
+        return False
     length = len(document.text)
     marked = (document.pages, document.headings, document.blocks)
     return all(0 <= span.start <= span.end <= length for spans in marked for span in spans)

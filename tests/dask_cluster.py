@@ -1,0 +1,99 @@
+"""A real Dask scheduler and real workers on free ports of this machine."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from tests.chroma_server import free_port
+
+_SECONDS = 90.0
+"""A busy machine takes long for a process and its imports."""
+
+_ALLOWED_FAILURES = {"DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": "1"}
+"""Two workers that die of a task are enough to tell; Dask itself waits for four."""
+
+
+class Cluster:
+    """A scheduler, and the workers that are started for it; all are ended with the fixture that made it."""
+
+    def __init__(self, folder: Path, processes: ExitStack, environment: Mapping[str, str]) -> None:
+        self._folder = folder
+        self._processes = processes
+        self._environment = {**os.environ, **_ALLOWED_FAILURES, **environment}
+        self.address = f"tcp://127.0.0.1:{free_port()}"
+        port = self.address.rpartition(":")[2]
+        self.scheduler = self._start("scheduler", "--host", "127.0.0.1", "--port", port, "--no-dashboard")
+
+    def add_workers(self, *arguments: str) -> subprocess.Popen[bytes]:
+        """Start workers; `wait_for` says when they are there."""
+        return self._start("worker", self.address, "--nthreads", "1", "--no-dashboard", *arguments)
+
+    def settings(self, **more: Any) -> dict[str, Any]:
+        """The section `[ingest]` for it."""
+        return {"engine": "dask", "dask": {"scheduler": self.address, "connect_seconds": 60, **more}}
+
+    def variables(self, **more: str) -> dict[str, str]:
+        """The same as variables."""
+        named = {f"KB_INGEST__DASK__{name.upper()}": value for name, value in more.items()}
+        return {
+            "KB_INGEST__ENGINE": "dask",
+            "KB_INGEST__DASK__SCHEDULER": self.address,
+            "KB_INGEST__DASK__CONNECT_SECONDS": "60",
+            **named,
+        }
+
+    def wait_for(self, workers: int) -> None:
+        """Wait until so many workers have registered, since the scheduler was started."""
+        self._wait_for_line(b"Register worker", workers)
+
+    def wait_until_it_listens(self) -> None:
+        """Wait for the scheduler itself."""
+        self._wait_for_line(b"Scheduler at:", 1)
+
+    def _wait_for_line(self, text: bytes, times: int) -> None:
+        deadline = time.monotonic() + _SECONDS
+        while (self._log("scheduler").read_bytes()).count(text) < times:
+            assert self.scheduler.poll() is None, self._log("scheduler").read_text()
+            assert time.monotonic() < deadline, self._log("scheduler").read_text()
+            time.sleep(0.05)
+
+    def _log(self, kind: str) -> Path:
+        return self._folder / f"{kind}.log"
+
+    def _start(self, kind: str, *arguments: str) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-m", f"distributed.cli.dask_{kind}", *arguments]
+        with self._log(kind).open("ab") as log:
+            process = subprocess.Popen(
+                command, cwd=self._folder, env=self._environment, stdout=log, stderr=log, start_new_session=True
+            )
+        self._processes.callback(_end, process)
+        return process
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End a process and all that it has started: nobody waits for what they were doing."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+@contextmanager
+def dask_cluster(folder: Path, **environment: str) -> Iterator[Cluster]:
+    """A scheduler without workers; what is started for it runs in `folder`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with ExitStack() as processes:
+        yield Cluster(folder, processes, environment)
+
+
+def worker_of(reader: int) -> int:
+    """The worker that has started a process which reads."""
+    status = Path("/proc", str(reader), "stat").read_text(encoding="utf-8")
+    return int(status.rpartition(")")[2].split()[1])
