@@ -26,7 +26,9 @@ class Cluster:
 
     def __init__(self, folder: Path, processes: ExitStack, environment: Mapping[str, str]) -> None:
         self._folder = folder
-        self._processes = processes
+        self._ending = processes
+        self.processes: list[subprocess.Popen[bytes]] = []
+        """The scheduler and all workers that were started."""
         self._environment = {**os.environ, **_ALLOWED_FAILURES, **environment}
         self.address = f"tcp://127.0.0.1:{free_port()}"
         port = self.address.rpartition(":")[2]
@@ -74,7 +76,8 @@ class Cluster:
             process = subprocess.Popen(
                 command, cwd=self._folder, env=self._environment, stdout=log, stderr=log, start_new_session=True
             )
-        self._processes.callback(_end, process)
+        self._ending.callback(_end, process)
+        self.processes.append(process)
         return process
 
 
