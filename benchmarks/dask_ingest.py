@@ -174,7 +174,7 @@ def _spent_without_cluster(cluster: Cluster) -> float:
     own = psutil.Process()
     times = own.cpu_times()
     helpers = (child for child in own.children() if child.pid not in others)
-    return times.user + times.system + times.children_user + times.children_system + sum(map(spent, helpers))
+    return float(times.user + times.system + times.children_user + times.children_system) + sum(map(spent, helpers))
 
 
 def show(name: str, run: Run) -> None:

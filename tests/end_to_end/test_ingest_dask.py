@@ -21,6 +21,7 @@ from tests.dask_cluster import Cluster, dask_cluster, worker_of
 from tests.docx_writer import docx, paragraph
 from tests.end_to_end._bases import NUMBERS, UNREADABLE, CountingEmbedder, Place, a_text
 from tests.hostile import copy_with_loader
+from tests.llm_server import Serve, embedding_rows, embeddings_reply
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="readers are ended as Linux does it")
 
@@ -141,6 +142,19 @@ def test_what_is_known_is_neither_embedded_nor_asked_for_again(place: Place, clu
     place.write("a.md", a_text([*NUMBERS, "new"]))
     report = place.ingest(options={"ingest": cluster.settings()})
     assert (report.indexed, report.unchanged, report.embedded, report.chunks_added) == (1, 5, 1, 1)
+
+
+def test_a_service_is_asked_by_this_process_alone(
+    place: Place, cluster: Cluster, serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = serve(lambda request: embeddings_reply(request, embedding_rows(request, 8)))
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-of-this-process")  # the workers have none
+    write_mixed(place)
+    service = {"base_url": server.base_url, "model": "some-model", "vocabulary": "bytes"}
+    report = place.ingest(options={"ingest": cluster.settings(), "embedding": {"use": "openai", "openai": service}})
+    assert (report.indexed, report.failed) == (6, 2)
+    assert report.embedded == report.chunks_total
+    assert server.requests
 
 
 # Workers that die

@@ -43,6 +43,7 @@ def setup_for(means: Means) -> Setup:
         "embedding": settings.embedding.model_dump(mode="json"),
         "here": _fingerprints(means.lent, means.pipelines),
         "dimension": means.lent.dimension,
+        "service": is_service(means.lent.embedder),
     }
     return Setup(json.dumps(told, sort_keys=True))
 
@@ -75,12 +76,13 @@ class Bench:
         self._loading = LoadingSection.model_validate(told["loading"])
         chunking = ChunkingSection.model_validate(told["chunking"])
         embedding = EmbeddingSection.model_validate(told["embedding"])
-        plain = Parts(secret=_from_environment)
+        secret = _no_key if told["service"] else _from_environment
+        plain = Parts(secret=secret)
         self._embedder: Embedder = build_component("embedding", embedding.use, embedding.options(embedding.use), plain)
         lent = RememberingEmbedder(self._embedder)
-        if is_service(self._embedder):  # it is not asked from here, not even for what it says of itself
+        if told["service"]:  # it is not asked from here, not even for what it says of itself
             lent = _NotAsked(self._embedder, told["here"][_EMBEDDER], told["dimension"])
-        parts = Parts(secret=_from_environment, embedder=cast("Embedder", lent), count_tokens=lent.count_tokens)
+        parts = Parts(secret=secret, embedder=cast("Embedder", lent), count_tokens=lent.count_tokens)
         self._chunker: Chunker = build_component("chunking", chunking.use, chunking.options(chunking.use), parts)
         found = _fingerprints(lent, pipelines(self._loading, self._chunker.fingerprint))
         self.differences: tuple[Difference, ...] = differences(told["here"], found)
@@ -189,6 +191,11 @@ def _fingerprints(lent: RememberingEmbedder, of_suffixes: Mapping[str, str]) -> 
 
 def _packed(part: EmbeddedPart) -> Iterator[tuple[int, bytes]]:
     return zip(part.rows, part.token_vectors, strict=True) if part.token_vectors else iter(())
+
+
+def _no_key(name: str) -> str | None:
+    """In place of the key of a service, which is not needed to count tokens: nothing is sent from here."""
+    return f"no-{name.lower()}-here"
 
 
 def _from_environment(name: str) -> str | None:
