@@ -188,6 +188,7 @@ def main() -> int:
     parser.add_argument("--files", type=int, default=FILES)
     parser.add_argument("--by", choices=("clock", "processors"), default="clock", help="what the ratio is told by")
     chosen = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that scheduler and workers are ended, too
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         (folder / "documents").mkdir()
