@@ -31,7 +31,7 @@ _WITHIN = ("tenant", "database")
 """Options that name a part of a server: another part holds nothing of this one's rows either."""
 
 _SECRETS = ("api_key_env", "token_env", "headers")
-"""Options that only the server at the configured address may learn."""
+"""Options that only the server at the address beside them may learn."""
 
 _USER = re.compile("//[^/]*@")
 """User and password in an address."""
@@ -222,7 +222,7 @@ class CollectionStore:
         module = component_module("store", use)
         if hasattr(module, "drop"):
             table = self.settings.store.options(use)
-            if url != self._url:
+            if url != _USER.sub("//", str(table.get("url") or "")):
                 for key in _SECRETS:
                     table.pop(key, None)  # what another server is told
             table["url"] = url
