@@ -28,9 +28,12 @@ _Options = TypeVar("_Options", bound="ComponentOptions")
 
 def _is_variable_name(value: str) -> str:
     # Upper case only: a key that was pasted here by mistake is then found out, and never shown.
-    if not (value.isascii() and value.replace("_", "").isalnum() and value.upper() == value and not value[0].isdigit()):
+    if value and not (
+        value.isascii() and value.replace("_", "").isalnum() and value.upper() == value and not value[0].isdigit()
+    ):
         raise PydanticCustomError(
-            "not_shown", "should be the name of a variable in upper case, such as OPENAI_API_KEY, never the key itself"
+            "not_shown",
+            "should be the name of a variable in upper case, such as OPENAI_API_KEY, never the key itself; empty: none",
         )
     return value
 

@@ -7,7 +7,6 @@ into a graph for onnxruntime, in about two seconds, which is kept in the user's 
 from __future__ import annotations
 
 import hashlib
-import os
 import sys
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -21,6 +20,7 @@ from platformdirs import user_cache_dir
 from pydantic import Field
 
 from kb.embedding._manifest import BUILDER_VERSION, find_weights, manifest_path, read_manifest
+from kb.embedding._passes import each, processors
 from kb.errors import KbError
 from kb.records import EmbeddedPart
 from kb.settings import ComponentOptions
@@ -73,7 +73,7 @@ def build(options: Options, parts: Parts) -> E5Embedder:
     """
     folder = Path(options.cache_dir or user_cache_dir("kb", appauthor=False)).expanduser()
     quiet = parts.quiet or not sys.stderr.isatty()
-    threads = options.threads or _processors()
+    threads = options.threads or processors()
     return E5Embedder(folder, threads=threads, quiet=quiet, keep_token_vectors=options.keep_token_vectors)
 
 
@@ -222,11 +222,7 @@ class E5Embedder:
         return np.array(rows, np.float32).reshape(len(rows), self.dimension)
 
     def _each(self, work: Callable[[list[int]], _Result], contents: list[list[int]]) -> list[_Result]:
-        """Do one pass a text, several texts at once."""
-        if len(contents) > 1 and self._threads > 1:
-            with ThreadPoolExecutor(min(self._threads, len(contents)), thread_name_prefix="e5") as pool:
-                return list(pool.map(work, contents))
-        return [work(content) for content in contents]
+        return each(work, contents, self._threads)
 
     def _vector(self, content: list[int]) -> NDArray[np.float32]:
         return self._neutral(self._loaded().model.mean_state(content))
@@ -260,12 +256,6 @@ def _rows(start: int, contents: Sequence[list[int]]) -> range:
 def _tokens(contents: Sequence[list[int]]) -> int:
     """What counts as tokens of these passages; the prefix isn't theirs."""
     return sum(map(len, contents)) - PASSAGE_PREFIX_TOKENS * len(contents)
-
-
-def _processors() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def _say(message: str) -> None:

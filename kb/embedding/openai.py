@@ -6,8 +6,10 @@ number and by tokens; the vectors come back to their texts by `index`.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Generator, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -46,6 +48,10 @@ class Options(ServiceOptions, ComponentOptions):
     model: str = Field("text-embedding-3-small", min_length=1)
     dimensions: int | None = Field(None, ge=1)
     """Shorter vectors, for models that can (text-embedding-3-*); None: the model's own."""
+    query_prefix: str = ""
+    """Put before each question, for models of other services that were trained with it."""
+    document_prefix: str = ""
+    """Put before each passage, likewise."""
     vocabulary: Literal["auto", "cl100k_base", "o200k_base", "bytes"] = "auto"
     """What counts tokens. `auto`: cl100k_base for OpenAI's models; for others, whose vocabulary is not known, every
     UTF-8 byte counts, which is never too few."""
@@ -75,9 +81,7 @@ def build(options: Options, parts: Parts) -> OpenAIEmbedder:
 
 
 class OpenAIEmbedder:
-    """Embeds passages and questions alike; these models have no prefixes."""
-
-    token_overhead = 0
+    """Embeds passages and questions; OpenAI's own models have no prefixes, and embed both alike."""
 
     def __init__(self, options: Options, parts: Parts, clock: Clock = REAL_TIME) -> None:
         self._service = OpenAIEmbeddings(
@@ -95,6 +99,7 @@ class OpenAIEmbedder:
         if vocabulary == "auto":
             vocabulary = _OPENAI_VOCABULARY if options.model in DIMENSIONS else BYTES
         self._counter = TokenCounter(vocabulary)
+        self._query_prefix, self._document_prefix = options.query_prefix, options.document_prefix
         if self._service.width is None:
             self._service.width = DIMENSIONS.get(options.model)
         self.model = options.model
@@ -108,12 +113,20 @@ class OpenAIEmbedder:
     @property
     def dimension(self) -> int:
         """The width of a vector; of a model that isn't OpenAI's it is measured, once, by one request."""
-        return self._service.width or int(self._embed(["dimension"]).shape[1])
+        return self._service.width or int(self._embed(["dimension"], "").shape[1])
 
     @property
     def fingerprint(self) -> str:
-        """Model and dimension; where the service runs does not change its vectors."""
-        return f"{self.name}:{self.dimension}"
+        """Model, dimension and prefixes, if there are any; where the service runs does not change its vectors."""
+        if not (self._query_prefix or self._document_prefix):
+            return f"{self.name}:{self.dimension}"
+        prefixes = hashlib.sha256(f"{self._query_prefix}\0{self._document_prefix}".encode()).hexdigest()
+        return f"{self.name}:{self.dimension}:{prefixes[:8]}"
+
+    @cached_property
+    def token_overhead(self) -> int:
+        """The tokens of the document prefix."""
+        return self._counter.count(self._document_prefix) if self._document_prefix else 0
 
     @property
     def requests(self) -> int:
@@ -133,14 +146,14 @@ class OpenAIEmbedder:
         """Embed passages: float32, shape (len(texts), dimension), unit rows; `[]` gives (0, dimension).
 
         Raises:
-            RefusedError: a text is blank or longer than `max_tokens`; nothing has been sent then.
+            RefusedError: a text is blank or, with its prefix, longer than `max_tokens`; nothing has been sent then.
             ServiceError: the service failed, or answered with something else than one vector for each text.
         """
-        return self._embed(texts)
+        return self._embed(texts, self._document_prefix)
 
     def embed_queries(self, texts: Sequence[str]) -> FloatArray:
         """Embed questions, in the same way."""
-        return self._embed(texts)
+        return self._embed(texts, self._query_prefix)
 
     def embed_parts(self, texts: Sequence[str]) -> Generator[EmbeddedPart, None, None]:
         """Embed passages, and hand each request's vectors over as soon as they are there.
@@ -155,18 +168,18 @@ class OpenAIEmbedder:
         sizes: dict[int, int] = {}
         for row, text in enumerate(texts):
             try:
-                sizes[row] = self._acceptable(row, text)
+                sizes[row] = self._acceptable(row, text, self._document_prefix)
             except RefusedError as error:
                 yield EmbeddedPart((row,), 0, None, error)
         rows = list(sizes)
-        for part in self._service.embed([texts[row] for row in rows], list(sizes.values())):
+        for part in self._service.embed([self._document_prefix + texts[row] for row in rows], list(sizes.values())):
             yield replace(part, rows=[rows[place] for place in part.rows])
 
-    def _embed(self, texts: Sequence[str]) -> FloatArray:
-        sizes = [self._acceptable(row, text) for row, text in enumerate(texts)]
+    def _embed(self, texts: Sequence[str], prefix: str) -> FloatArray:
+        sizes = [self._acceptable(row, text, prefix) for row, text in enumerate(texts)]
         rows: list[int] = []
         vectors: list[FloatArray] = []
-        for part in self._service.embed(texts, sizes):
+        for part in self._service.embed([prefix + text for text in texts], sizes):
             if part.refused is not None:
                 raise part.refused
             if part.vectors is not None:
@@ -177,17 +190,18 @@ class OpenAIEmbedder:
         ordered: FloatArray = np.concatenate(vectors)[np.argsort(rows)]
         return ordered
 
-    def _acceptable(self, i: int, text: str) -> int:
+    def _acceptable(self, i: int, text: str, prefix: str) -> int:
         service = self._service.service.named
         if not text.strip():
             raise RefusedError(
                 f"text {i} is blank; there is nothing to embed, and {service} refuses it", service=service
             )
         count = self.count_tokens(text)
-        if count > self.max_tokens:
+        before = self._counter.count(prefix) if prefix else 0
+        if count + before > self.max_tokens:
             raise RefusedError(
-                f"text {i} ({text.strip()[:40]!r}…) has {count} tokens; {service} takes at most {self.max_tokens}: "
-                "make chunks smaller",
+                f"text {i} ({text.strip()[:40]!r}…) has {count} tokens; {service} takes at most "
+                f"{self.max_tokens - before}: make chunks smaller",
                 service=service,
             )
-        return count
+        return count + before

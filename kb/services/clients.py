@@ -63,11 +63,14 @@ class Access:
 def client_opener(options: ServiceOptions, access: Access, address: str, key: str, secret: Secret) -> OpenClient:
     """What opens a client for this service; the client asks once, as who calls it counts the tries."""
     headers: dict[str, Any] = {**_account(options, address, secret), **access.headers}
+    keyless = not options.api_key_env and not access.names_a_key
     timeout = openai.Timeout(
         options.timeout_seconds, connect=min(options.connect_timeout_seconds, options.timeout_seconds)
     )
 
     def open_client(hooks: dict[str, list[Any]]) -> openai.OpenAI:
+        if keyless:
+            hooks = {**hooks, "request": [*hooks.get("request", []), _without_key]}
         with _explained():
             http = openai.DefaultHttpxClient(proxy=access.proxy or None, timeout=timeout, event_hooks=hooks)
         return openai.OpenAI(
@@ -81,6 +84,11 @@ def client_opener(options: ServiceOptions, access: Access, address: str, key: st
         )
 
     return open_client
+
+
+def _without_key(request: Any) -> None:
+    """Take out what the client puts in the place of a key."""
+    request.headers.pop("authorization", None)
 
 
 def _account(options: ServiceOptions, address: str, secret: Secret) -> dict[str, Any]:

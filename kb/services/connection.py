@@ -39,8 +39,9 @@ class Connection:
         options: How the service is reached.
         secret: Looks a variable up.
         clock: What waits and limits are measured by.
-        needs_key: Without a key it can't be opened, unless a header says who asks. Else one that is not set leaves
-            `service.key` empty, and who sends a request has to leave the header out that would hold it.
+        needs_key: Without a key it can't be opened, unless a header says who asks, or no variable is named. Else one
+            that is not set leaves `service.key` empty, and who sends a request has to leave the header out that would
+            hold it.
 
     Raises:
         MissingKeyError: the variable that should hold the key is not set.
@@ -60,8 +61,8 @@ class Connection:
         named = f"the {kind} model {model!r}"
         access = Access.read(options, named, secret)
         key_variable = options.api_key_env
-        key = (secret(key_variable) or "").strip()
-        if not key and needs_key and not access.names_a_key:
+        key = (secret(key_variable) or "").strip() if key_variable else ""
+        if not key and needs_key and key_variable and not access.names_a_key:
             raise MissingKeyError(key_variable, named)
         if key and (not (key.isascii() and key.isprintable()) or " " in key):
             raise ConfigError(f"{key_variable} holds characters that no API key has (a space, a quote or a line break)")

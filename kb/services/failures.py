@@ -181,7 +181,8 @@ def _explain_status(error: openai.APIStatusError, service: Service) -> Failure:
     if status == _PAYMENT_REQUIRED or _is_no_credit(error):
         return Failure(_quota(service, status, said), retry=False)
     if status in (401, 403) and not service.key:
-        message = f"{named} wants a key ({said}): put it into {service.key_variable}, in the environment or in .env"
+        where = service.key_variable or "a variable that api_key_env names"
+        message = f"{named} wants a key ({said}): put it into {where}, in the environment or in .env"
         return Failure(AuthenticationError(message, service=named, status=status), retry=False)
     if status in (401, 403):
         message = (
@@ -221,7 +222,7 @@ def _too_much_of(error: openai.APIStatusError) -> Kind:
 
 def _quota(service: Service, status: int | None, said: str) -> QuotaError:
     message = (
-        f"the account behind {service.key_variable} has no credit left for {service.named} ({said}): "
+        f"the account behind {service.key_variable or 'this address'} has no credit left for {service.named} ({said}): "
         "waiting does not help; add credit or use another key, then run it again"
     )
     return QuotaError(message, service=service.named, status=status)

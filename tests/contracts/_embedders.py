@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from kb.components import Embedder, Parts, build_component
+from tests import tiny_sentence_model
 from tests.llm_server import embedding_rows, embeddings_reply, scripted_server
 
 
@@ -24,6 +25,8 @@ class Setup:
     options: Mapping[str, Any] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)
     local: bool = True
+    missing: str | None = None
+    """Why it cannot be built here."""
 
 
 def build(name: str, setup: Setup) -> Embedder:
@@ -49,7 +52,21 @@ def _openai(folder: Path) -> Iterator[Setup]:
         )
 
 
-SETUPS: dict[str, Callable[[Path], AbstractContextManager[Setup]]] = {"e5": _e5, "openai": _openai}
+@contextlib.contextmanager
+def _sentence_transformers(folder: Path) -> Iterator[Setup]:
+    if reason := tiny_sentence_model.missing():
+        yield Setup(missing=reason)
+        return
+    model = tiny_sentence_model.write_model(folder)
+    prefixes = {"query_prefix": "查询:", "document_prefix": "passage: "}
+    yield Setup({"model": str(model), "cache_dir": str(folder / "cache"), "threads": 2, **prefixes})
+
+
+SETUPS: dict[str, Callable[[Path], AbstractContextManager[Setup]]] = {
+    "e5": _e5,
+    "openai": _openai,
+    "sentence_transformers": _sentence_transformers,
+}
 
 
 def setup_for(name: str, folder: Path) -> AbstractContextManager[Setup]:

@@ -53,6 +53,8 @@ def named_setup(
 ) -> Iterator[tuple[str, Setup]]:
     name: str = request.param
     with setup_for(name, tmp_path_factory.mktemp(name)) as setup:
+        if setup.missing:
+            pytest.skip(setup.missing)
         yield name, setup
 
 
