@@ -5,16 +5,21 @@ BIN := $(VENV)/bin
 BASE := $(VENV)/.base
 DEV := $(VENV)/.dev
 PEERS := .bench/.peers
+M3E := .m3e/.ready
+# Elsewhere than on a machine with CUDA take the small build, as pytorch.org (Start Locally) prints it for the processor.
+TORCH ?= torch==2.13.0
+# What needs torch, which is not in the lock.
+M3E_TESTS := tests/unit/test_sentence_transformers.py tests/unit/test_sentence_folder.py tests/contracts/test_embedders.py
 LOCK := --universal --generate-hashes --no-header --no-annotate --python-version 3.11
 # Measures times, so it runs alone.
 TIMED := tests/end_to_end/test_start_up.py
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help demo test check fix bench eval lock
+.PHONY: help demo test test-m3e check fix bench eval lock
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  \1\t/'
+	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /  \1\t/'
 
 $(BASE): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "kb needs Python 3.11 or newer; give it with: make PYTHON=/path/to/python3.11")'
@@ -34,8 +39,18 @@ demo: $(BASE)  ## ingest knowledge_base/ with the embedded default and print thr
 	$(BIN)/python -m kb.query "パスワードを忘れたときはどうすればいいですか？"
 
 test: $(DEV)  ## run the tests: offline, a few minutes
-	$(BIN)/python -m pytest -q -n auto --dist loadfile --ignore $(TIMED)
-	$(BIN)/python -m pytest -q $(TIMED)
+	$(BIN)/python -m pytest -q -rs -n auto --dist loadfile --ignore $(TIMED)
+	$(BIN)/python -m pytest -q -rs $(TIMED)
+
+$(M3E): requirements-dev.lock pyproject.toml
+	@test -x .m3e/bin/python || $(PYTHON) -m venv .m3e
+	.m3e/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock
+	.m3e/bin/python -m pip install --quiet --disable-pip-version-check $(TORCH)
+	.m3e/bin/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --editable '.[sentence-transformers]'
+	@touch $@
+
+test-m3e: $(M3E)  ## run the tests of sentence-transformers in .m3e, with TORCH='torch==2.13.0'
+	.m3e/bin/python -m pytest -q -rs $(M3E_TESTS) -k "not e5 and not openai and not hashing"
 
 check: $(DEV)  ## formatting, lint, types, direction of imports
 	$(BIN)/ruff format --check .

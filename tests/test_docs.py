@@ -22,7 +22,7 @@ from pydantic_core import to_jsonable_python
 from kb import background, display, errors, recall, records
 from kb.answers import Answer, Citation, Claim, Usage, Verdict
 from kb.components import component_module
-from kb.embedding import e5, hashing, openai
+from kb.embedding import e5, hashing, openai, sentence_transformers
 from kb.evaluation.golden import KINDS, load_questions
 from kb.generation import extractive
 from kb.loading import loader_suffixes
@@ -140,6 +140,7 @@ def test_the_page_on_retrieval_gives_the_constants_of_the_code() -> None:
     assert f"| `e5` | {e5.CUTOFF} |" in text
     assert f"| `openai`, text-embedding-3-small | {openai.CUTOFFS['text-embedding-3-small']} |" in text
     assert f"| `openai`, other models | {openai.UNMEASURED_CUTOFF} |" in text
+    assert f"| `sentence_transformers` | {sentence_transformers.CUTOFF} |" in text
     assert f"| `hashing` | {hashing.CUTOFF} |" in text
     assert f"{background.SHARE_TAKEN_OFF} of what it exceeds the lowest one by" in text
     assert f"{recall._OF_EACH_SCRIPT} more of each script" in text
@@ -215,7 +216,7 @@ def test_every_option_that_a_command_shows_is_in_its_help() -> None:
 
 
 def test_every_make_target_that_is_shown_exists() -> None:
-    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.M))
+    targets = set(re.findall(r"^([a-z0-9-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.M))
     shown = {command.split()[1] for command in commands() if command.startswith("make ")}
     assert {"demo", "test", "eval", "bench"} <= shown <= targets
 

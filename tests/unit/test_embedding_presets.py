@@ -76,8 +76,9 @@ def build(options: dict[str, Any]) -> Any:
 
 
 def unit(texts: list[str], width: int) -> np.ndarray[Any, Any]:
-    rows = np.array([vector_for(text, width) for text in texts])
-    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    rows: np.ndarray[Any, Any] = np.array([vector_for(text, width) for text in texts])
+    unit_rows: np.ndarray[Any, Any] = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    return unit_rows
 
 
 @pytest.mark.parametrize("name", SERVICES)
