@@ -49,3 +49,23 @@ def test_the_preset_for_tuning_has_the_constants_of_its_guide() -> None:
     assert (settings.retrieval.relative_threshold, settings.retrieval.group_by) == (0.25, "document")
     assert options(settings, "embedding", "openai").tokens_per_minute == 20_000
     assert build_component("rerank", "endpoint", settings.rerank.options("endpoint"), Parts())
+
+
+def test_the_preset_for_building_from_scratch_has_the_constants_of_its_guide() -> None:
+    settings = preset("from-scratch")
+    assert settings.chunking.use == "paragraph"
+    chunking = options(settings, "chunking", "paragraph")
+    assert (chunking.size_characters, chunking.overlap_characters) == (500, 50)
+    assert settings.embedding.use == "sentence_transformers"
+    embedding = settings.embedding.options("sentence_transformers")
+    assert (embedding["dimension"], embedding["cutoff"]) == (768, 0.3)
+    assert (embedding["query_prefix"], embedding["document_prefix"]) == ("", "")
+    assert settings.store.use == "faiss"
+    assert options(settings, "store", "faiss").index == "flat"
+    assert settings.retrieval.top_k == 3
+    assert (settings.keyword.enabled, settings.retrieval.candidates) == (False, 3 * settings.retrieval.top_k)
+    assert (settings.generation.use, settings.chat.answer.temperature, settings.chat.answer.model) == (
+        "openai",
+        0.2,
+        "",
+    )
