@@ -79,6 +79,9 @@ bench: $(DEV) $(PEERS)  ## speed, side by side with bare libraries and peers; da
 	$(BIN)/python -m benchmarks.peers_ingest --peers .bench/bin/python
 	$(BIN)/python -m benchmarks.search_speed
 	$(BIN)/python -m benchmarks.filtered_search
+	$(BIN)/python -m benchmarks.store_scale
+	$(BIN)/python benchmarks/faiss_opening.py
+	$(BIN)/python -m benchmarks.dask_ingest
 	$(BIN)/python -m benchmarks.answer_overhead
 	$(BIN)/python benchmarks/embedding_limits.py
 	$(BIN)/python -m benchmarks.crash_rounds --rounds 200
