@@ -34,6 +34,9 @@ class Base:
     So what is read can be kept. One question at a time.
     """
 
+    has_words = True
+    """Whether chunks can be found by their words."""
+
     def __init__(self, store: Store, ledger: Ledger, generation: int, fingerprint: str, exact_up_to: int = 0) -> None:
         """Read nothing yet.
 

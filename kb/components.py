@@ -99,6 +99,8 @@ class StorePlace:
     """What builds the collection anew, for messages."""
     repair_command: str = "python -m pipelines.status --repair"
     """What fills the store anew from the ledger, for messages."""
+    as_it_is: bool = False
+    """A store on a server makes and changes nothing there when it is opened: what is not there is an error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +116,9 @@ class Store(Protocol):
     """A vector index: a cache that can be rebuilt from the ledger.
 
     The module of one that keeps data on a server (its option `url`) also has
-    `drop(options, parts, slug, generation)`, which deletes there what a generation left. One that keeps them in
+    `drop(options, parts, slug, generation)`, which deletes there what a generation left, and
+    `generations(options, parts, slug)`, which gives the numbers of those that are there, each with its embedder's
+    fingerprint, and makes nothing. One that keeps them in
     its process's memory has the option `in_memory`; a module whose store serves one process at a time when it is
     on no server says `ONE_PROCESS = True`. One whose files can
     be looked at without its heavy package has `damage(folder, *, filled)` in `_<name>_files.py`

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from threading import RLock
 from typing import TYPE_CHECKING
 
@@ -14,11 +14,12 @@ from kb.ledger.ledger import Ledger, file_identity, nothing_ingested
 from kb.ledger.schema import LEDGER_FILE
 from kb.narrowed import Narrowing
 from kb.opening import CollectionStore
+from kb.without_ledger import NO_REVISION, RowNarrowing, open_rows
 
 if TYPE_CHECKING:
     from kb.components import Embedder
     from kb.ledger.generations import Generation
-    from kb.records import Document
+    from kb.records import Document, SearchResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +31,17 @@ class Opened:
     generation: Generation
     base: Base
     narrowing: Narrowing
+    note: str = ""
+    """What a reader of every result should know."""
 
     @property
     def is_current(self) -> bool:
         """Whether nothing has changed in the collection since it was opened."""
         return self.ledger.revision() == self.revision
+
+    def told(self, result: SearchResult) -> SearchResult:
+        """A result with the note."""
+        return replace(result, notes=(self.note, *result.notes)) if self.note else result
 
     def document(self, document_id: str) -> Document | None:
         """The ingested document of an id; None when it has just been removed."""
@@ -85,12 +92,16 @@ class CurrentGeneration:
     def opened(self, embedder: Embedder) -> Opened:
         """The current generation with its store, opened anew when an ingest has changed them.
 
+        Without a ledger it is the one that a server holds (kb.without_ledger).
+
         Raises:
             NothingIngestedError: there is no collection yet.
             IndexMismatchError: the collection was built with another embedder.
             KbError: the store cannot be opened.
         """
         with self.guard:
+            if file_identity(self._store.folder / LEDGER_FILE) is None:
+                return self._opened_rows(embedder)
             ledger = self.ledger()
             revision = ledger.revision()
             if self._opened is not None and self._opened.revision == revision:
@@ -114,6 +125,20 @@ class CurrentGeneration:
             base = Base(store, ledger, generation.number, generation.fingerprint, exact)
             self._opened = Opened(revision, ledger, generation, base, Narrowing(base))
             return self._opened
+
+    def _opened_rows(self, embedder: Embedder) -> Opened:
+        """What a server holds of the collection, whose ledger is not here."""
+        if self._ledger is not None:
+            self.close()  # it was here a moment ago
+        if self._opened is not None and self._opened.is_current:
+            return self._opened
+        self._close_generation()
+        found = open_rows(self._store, embedder)
+        if found is None:
+            raise self._nothing_ingested()
+        generation, base, note = found
+        self._opened = Opened(NO_REVISION, base.ledger, generation, base, RowNarrowing(base), note)
+        return self._opened
 
     def kept_token_vectors(self, fingerprint: str, texts: Sequence[str]) -> Mapping[str, bytes]:
         """What the ledger keeps of these texts' tokens, by text; nothing when it isn't open, as it is in a search."""

@@ -186,6 +186,7 @@ class KnowledgeBase(Wiring):
                 if not again or opened.is_current:
                     break
             told.set(hits=sum(len(result.hits) for result in found), tries=tried)
+            found = tuple(map(opened.told, found))
             return found if narrowed is None else tuple(map(narrowed.told, found))
 
     def rerank(self, question: str, hits: Sequence[Hit]) -> Reranked:

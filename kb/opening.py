@@ -107,13 +107,14 @@ class CollectionStore:
     def _files_module(self) -> str:
         return f"kb.store._{self.settings.store.use}_files"
 
-    def open(self, generation: Generation, folder: Path, root: Path | None) -> Store:
+    def open(self, generation: Generation, folder: Path, root: Path | None, *, as_it_is: bool = False) -> Store:
         """Open what `folder` or a server holds of a generation, or create it empty.
 
         Args:
             generation: The generation.
             folder: Its folder.
             root: The folder of the collection's documents, for messages.
+            as_it_is: Make and change nothing on a server.
 
         Raises:
             StoreError: its files are damaged.
@@ -121,7 +122,8 @@ class CollectionStore:
         """
         self.check_files(folder)
         section = self.settings.store
-        parts = Parts(secret=self.origins.secret, place=self.place(generation, folder, root))
+        place = replace(self.place(generation, folder, root), as_it_is=as_it_is)
+        parts = Parts(secret=self.origins.secret, place=place)
         store: Store = build_component("store", section.use, section.options(section.use), parts)
         return store
 
@@ -138,6 +140,22 @@ class CollectionStore:
             self.ingest_command(root, rebuild=True),
             self.status_command("--repair"),
         )
+
+    def served(self) -> dict[int, str]:
+        """The generations that a server holds, each with its embedder's fingerprint; none where no server is.
+
+        Raises:
+            KbError: the server does not answer, or its section is wrong.
+        """
+        use = self.settings.store.use
+        module = component_module("store", use) if self._url else None
+        if module is None or not hasattr(module, "generations"):
+            return {}
+        options = explain_validation(module.Options, self.settings.store.options(use), f"store.{use}")
+        there = module.generations(
+            options, Parts(secret=self.origins.secret), collection_slug(self.settings.collection)
+        )
+        return dict(there)
 
     def held(self, ledger: Ledger, generation: Generation) -> Generation:
         """Under which number this store holds the current generation: its own, or a copy's.

@@ -157,8 +157,9 @@ class Wiring:
 
     def _retriever(self, base: Base) -> Retriever:
         """Searches one generation of a collection."""
+        keyword = self.settings.keyword
         return Retriever(
-            Recall(self.embedder, base, self.settings.keyword),
+            Recall(self.embedder, base, keyword if base.has_words else keyword.model_copy(update={"enabled": False})),
             self._reranker,
             self.settings.retrieval,
             reranked=self.settings.rerank.candidates,

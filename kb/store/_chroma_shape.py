@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING, Any
 from kb.errors import StoreError
 from kb.payloads import storable
 from kb.store._chroma_options import CHANGEABLE, Options, index_options
-from kb.store._rows import check_fingerprint
+from kb.store._rows import check_fingerprint, generation_of
 
 if TYPE_CHECKING:
     from kb.components import StorePlace
 
 _SPACE = "cosine"
+
+_LIST_PAGE = 100
+"""Collections of one listing."""
 
 
 def new_collection(options: Options, place: StorePlace) -> dict[str, Any]:
@@ -62,3 +65,23 @@ def to_change(collection: Any, options: Options, place: StorePlace, what: str) -
             f"{other[option]}. Put the first back, or {rebuild}"
         )
     return other
+
+
+def generations_there(client: Any, slug: str) -> dict[int, str]:
+    """The generations of a collection that a server holds, each with its embedder's fingerprint.
+
+    Args:
+        client: Chroma's.
+        slug: The collection's.
+    """
+    found: dict[int, str] = {}
+    offset = 0
+    while True:
+        page = client.list_collections(limit=_LIST_PAGE, offset=offset)
+        for collection in page:
+            number = generation_of(collection.name, slug)
+            if number is not None and "fingerprint" in (known := collection.metadata or {}):
+                found[number] = str(known["fingerprint"])
+        offset += len(page)
+        if len(page) < _LIST_PAGE:
+            return found

@@ -6,12 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 from kb.errors import StoreError
 from kb.payloads import storable
-from kb.store._rows import check_fingerprint
+from kb.store._rows import check_fingerprint, generation_of
 
 if TYPE_CHECKING:
     from kb.components import StorePlace
 
 _COSINE = "Cosine"
+
+_INDEXED = {"source": "keyword", "document_id": "keyword", "page": "integer"}
+"""What questions can be narrowed by. With these, a server walks its index past what a filter leaves out, and
+compares one by one where few are left."""
 
 _LEAST_VERSION = "1.16"
 """The first server that keeps what a collection says of itself."""
@@ -60,3 +64,38 @@ def too_old(url: str) -> StoreError:
         f"the Qdrant server at {url} is older than {_LEAST_VERSION}: it does not keep which embedder made a "
         "collection's vectors. Run a newer one, or choose another store"
     )
+
+
+def generations_there(client: Any, slug: str) -> dict[int, str]:
+    """The generations of a collection that a server holds, each with its embedder's fingerprint.
+
+    Args:
+        client: Qdrant's.
+        slug: The collection's.
+    """
+    found: dict[int, str] = {}
+    for name in [one.name for one in client.get_collections().collections]:
+        number = generation_of(name, slug)
+        if number is None:
+            continue
+        known = client.get_collection(name).config.metadata or {}
+        if "fingerprint" in known:
+            found[number] = str(known["fingerprint"])
+    return found
+
+
+def complete(client: Any, name: str, info: Any, index: Any) -> None:
+    """Give a server's collection what it lacks, as one made by a process that died, and the options of its index.
+
+    Args:
+        client: Qdrant's.
+        name: The collection's.
+        info: What Qdrant says of it.
+        index: What is configured.
+    """
+    for field, kind in _INDEXED.items():
+        if field not in info.payload_schema:
+            client.create_payload_index(name, field, field_schema=kind, wait=True)
+    there = info.config.hnsw_config
+    if (there.m, there.ef_construct) != (index.m, index.ef_construct):
+        client.update_collection(name, hnsw_config=index)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -48,6 +49,12 @@ def check_fingerprint(place: StorePlace, fingerprint: str, dimension: int) -> No
             configured=f"{place.fingerprint} ({place.dimension} dimensions)",
             mend=place.rebuild_command,
         )
+
+
+def generation_of(name: str, slug: str) -> int | None:
+    """Which generation of a collection a server's one of this name is (`<slug>-g<number>`); None for another's."""
+    found = re.fullmatch(f"{re.escape(slug)}-g([1-9][0-9]{{0,8}})", name)
+    return int(found[1]) if found else None
 
 
 def last_of_each(rows: Sequence[StoreRow]) -> list[StoreRow]:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -34,20 +34,14 @@ from kb.store._chroma_files import remember_folders
 from kb.store._chroma_options import Options, collection_name
 from kb.store._chroma_requests import Requests
 from kb.store._chroma_server import Server
-from kb.store._chroma_shape import new_collection, to_change
-from kb.store._rows import (
-    filters,
-    last_of_each,
-    place_of,
-    query_matrix,
-    row_matrix,
-)
+from kb.store._chroma_shape import generations_there, new_collection, to_change
+from kb.store._rows import filters, last_of_each, place_of, query_matrix, row_matrix
 
 if TYPE_CHECKING:
     from kb.components import FloatArray
     from kb.records import Scalar
 
-__all__ = ["ChromaStore", "Options", "build", "drop"]
+__all__ = ["ChromaStore", "Options", "build", "drop", "generations"]
 
 _READ_PAGE = 5_000
 """Rows of one read or delete; lists of over 32,766 ids fail in Chroma."""
@@ -92,13 +86,27 @@ def drop(options: Options, parts: Parts, slug: str, generation: int) -> None:
     if not options.url:
         return
     name = collection_name(options, slug, generation)
+    failure = f"the Chroma collection {name!r} at {options.url} could not be deleted"
+    with _asked(options, parts, failure, deletes=True) as client, suppress(NotFoundError):
+        client.delete_collection(name)  # one that is not there was never made, or an earlier run deleted it
+
+
+def generations(options: Options, parts: Parts, slug: str) -> dict[int, str]:
+    """The generations that a server holds, each with its embedder's fingerprint; none of a folder. Raises as `drop`."""
+    if not options.url:
+        return {}
+    with _asked(options, parts, f"the collections at {options.url} could not be listed") as client:
+        return generations_there(client, slug)
+
+
+@contextmanager
+def _asked(options: Options, parts: Parts, failure: str, *, deletes: bool = False) -> Iterator[_ServerClient]:
+    """A client for a moment."""
     server = Server.read(options, parts.secret)
-    with translated(f"the Chroma collection {name!r} at {options.url} could not be deleted", said=server.said):
-        client = _ServerClient(server, deletes=True)
+    with translated(failure, f"Check that a Chroma server runs at {options.url}", said=server.said):
+        client = _ServerClient(server, deletes=deletes)
         try:
-            client.delete_collection(name)
-        except NotFoundError:
-            return  # it was never made, or an earlier run deleted it
+            yield client
         finally:
             close_client(client)
 
@@ -224,11 +232,13 @@ class ChromaStore:
         try:
             return self._client.get_collection(self._name, embedding_function=None)
         except NotFoundError:
+            if self._place.as_it_is:
+                raise
             return self._client.create_collection(self._name, **new_collection(options, self._place))
 
     def _check(self, options: Options) -> None:
         other = to_change(self._collection, options, self._place, self._what)
-        if other:
+        if other and not self._place.as_it_is:
             with self._errors("changed"), warnings.catch_warnings():
                 # Chroma warns of "legacy" where a collection has no embedding function, as ours.
                 warnings.simplefilter("ignore", DeprecationWarning)

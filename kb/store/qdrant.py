@@ -34,7 +34,7 @@ from kb.store._qdrant_clients import (
     unless_held,
     write_ahead,
 )
-from kb.store._qdrant_made import check_made_by_kb, told_with_it, too_old
+from kb.store._qdrant_made import check_made_by_kb, complete, generations_there, told_with_it, too_old
 from kb.store._qdrant_options import Options, check, client_arguments, collection_name, key_of
 from kb.store._rows import filters, last_of_each, place_of, query_matrix, row_matrix
 
@@ -42,21 +42,13 @@ if TYPE_CHECKING:
     from kb.components import FloatArray
     from kb.records import Scalar
 
-__all__ = ["ONE_PROCESS", "Options", "QdrantStore", "build", "drop"]
+__all__ = ["ONE_PROCESS", "Options", "QdrantStore", "build", "drop", "generations"]
 
 ONE_PROCESS = True
 """Without a server its data are one process's at a time."""
 
 _FOLDER = "qdrant"
 """In the generation's folder, as Qdrant's file names are anybody's: `meta.json`, `.lock`."""
-
-_INDEXED = {
-    "source": models.PayloadSchemaType.KEYWORD,
-    "document_id": models.PayloadSchemaType.KEYWORD,
-    "page": models.PayloadSchemaType.INTEGER,
-}
-"""What questions can be narrowed by. With these, a server walks its index past what a filter leaves out, and
-compares one by one where few are left."""
 
 _NUMBERS = 1_000_000
 """Numbers of one request. As JSON they are at most 22 MB, below the 32 MB that a server takes in a request."""
@@ -101,15 +93,32 @@ def drop(options: Options, parts: Parts, slug: str, generation: int) -> None:
     """
     if not options.url:
         return
-    name, key = collection_name(options, slug, generation), key_of(options, parts)
-    where = Where(options.url, options.api_key_env, key)
-    with translated(f"the Qdrant collection {name!r} at {options.url} could not be deleted", where):
-        client = QdrantClient(**client_arguments(options, key))
+    name = collection_name(options, slug, generation)
+    with _asked(options, parts, f"the Qdrant collection {name!r} at {options.url} could not be deleted") as client:
         try:
             client.delete_collection(name)  # of one that is not there it says so, and that is all
         except UnexpectedResponse as error:
             if error.status_code != _NOT_FOUND:
                 raise
+
+
+def generations(options: Options, parts: Parts, slug: str) -> dict[int, str]:
+    """The generations that a server holds, each with its embedder's fingerprint; none of a folder. Raises as `drop`."""
+    if not options.url:
+        return {}
+    check(options)
+    with _asked(options, parts, f"the collections at {options.url} could not be listed") as client:
+        return generations_there(client, slug)
+
+
+@contextmanager
+def _asked(options: Options, parts: Parts, failure: str) -> Iterator[QdrantClient]:
+    """A client of a server, for a moment."""
+    key = key_of(options, parts)
+    with translated(failure, Where(options.url, options.api_key_env, key)):
+        client = QdrantClient(**client_arguments(options, key))
+        try:
+            yield client
         finally:
             client.close()
 
@@ -252,7 +261,7 @@ class QdrantStore:
         return self._shared.client
 
     def _open_collection(self) -> None:
-        made = not self._client.collection_exists(self._name)
+        made = not self._place.as_it_is and not self._client.collection_exists(self._name)
         if made:
             self._create()
         info = self._client.get_collection(self._name)
@@ -260,9 +269,9 @@ class QdrantStore:
             self._client.delete_collection(self._name)
             raise too_old(self._options.url)
         check_made_by_kb(info, self._place, self._what)
-        if self._options.url:
-            self._complete(info)
-        else:
+        if self._options.url and not self._place.as_it_is:
+            complete(self._client, self._name, info, self._index)
+        elif not self._options.url:
             self._client.collections[self._name].LARGE_DATA_THRESHOLD = sys.maxsize
             write_ahead(self._client, self._name)
 
@@ -275,15 +284,6 @@ class QdrantStore:
         except UnexpectedResponse as error:
             if error.status_code != _CONFLICT:  # another process has been quicker
                 raise
-
-    def _complete(self, info: Any) -> None:
-        """Give a server's collection the indexes that it lacks, as one made by a process that died, and the options."""
-        for field, kind in _INDEXED.items():
-            if field not in info.payload_schema:
-                self._client.create_payload_index(self._name, field, field_schema=kind, wait=True)
-        index, wanted = info.config.hnsw_config, self._index
-        if (index.m, index.ef_construct) != (wanted.m, wanted.ef_construct):
-            self._client.update_collection(self._name, hnsw_config=wanted)
 
     def _points(self, chunk_ids: Sequence[str], *, payload: bool) -> Iterator[tuple[str, Any]]:
         """The points of those ids that exist, with their vectors."""
