@@ -100,7 +100,7 @@ class CurrentGeneration:
             KbError: the store cannot be opened.
         """
         with self.guard:
-            if file_identity(self._store.folder / LEDGER_FILE) is None:
+            if self._has_no_ledger:
                 return self._opened_rows(embedder)
             ledger = self.ledger()
             revision = ledger.revision()
@@ -125,6 +125,17 @@ class CurrentGeneration:
             base = Base(store, ledger, generation.number, generation.fingerprint, exact)
             self._opened = Opened(revision, ledger, generation, base, Narrowing(base))
             return self._opened
+
+    @property
+    def _has_no_ledger(self) -> bool:
+        """Whether its file is not there; one that cannot be looked at is an error of its own."""
+        try:
+            (self._store.folder / LEDGER_FILE).stat()
+        except (FileNotFoundError, NotADirectoryError):
+            return True
+        except OSError:
+            return False
+        return False
 
     def _opened_rows(self, embedder: Embedder) -> Opened:
         """What a server holds of the collection, whose ledger is not here."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import time
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import product
@@ -174,7 +174,7 @@ def open_rows(store: CollectionStore, embedder: Embedder) -> tuple[Generation, R
     fitting = [number for number, fingerprint in there.items() if fingerprint == embedder.fingerprint]
     if not fitting:
         mend = store.ingest_command(None, rebuild=True)
-        raise IndexMismatchError(there[max(there)], embedder.fingerprint, mend)
+        raise IndexMismatchError(one_line(there[max(there)]), embedder.fingerprint, mend)
     if isinstance(embedder, LoadsAhead):
         embedder.load_ahead()  # while the store is opened
     generation = Generation(max(fitting), embedder.fingerprint, embedder.dimension, "current", created="")
@@ -184,14 +184,16 @@ def open_rows(store: CollectionStore, embedder: Embedder) -> tuple[Generation, R
     except BaseException:
         ledger.close()
         raise
-    return generation, RowBase(opened, ledger, generation), _note(store, generation)
+    return generation, RowBase(opened, ledger, generation), _note(store, sorted(fitting))
 
 
-def _note(store: CollectionStore, generation: Generation) -> str:
+def _note(store: CollectionStore, fitting: Sequence[int]) -> str:
+    *others, number = fitting
+    unfinished = f"; as {others[-1]} is there too, it may still be built" if others else ""
     return (
         f"the ledger of the collection {store.settings.collection!r} is not in {store.settings.data_dir}: searched by "
-        f"vectors only, not by words, in what {store.name!r} holds (generation {generation.number}), where passages "
-        "may be out of date or missing"
+        f"vectors only, not by words, in what {store.name!r} holds (generation {number}{unfinished}), where "
+        "passages may be out of date or missing"
     )
 
 
