@@ -24,15 +24,21 @@ _ALLOWED_FAILURES = {"DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": "1"}
 class Cluster:
     """A scheduler, and the workers that are started for it; all are ended with the fixture that made it."""
 
-    def __init__(self, folder: Path, processes: ExitStack, environment: Mapping[str, str]) -> None:
-        self._folder = folder
+    def __init__(
+        self, folder: Path, processes: ExitStack, environment: Mapping[str, str], certificate: Path | None
+    ) -> None:
+        self.folder = folder
+        """Where scheduler and workers run."""
+        options = ("--tls-ca-file", "--tls-cert", "--tls-key")
+        self._tls = [] if certificate is None else [word for name in options for word in (name, str(certificate))]
         self._ending = processes
         self.processes: list[subprocess.Popen[bytes]] = []
         """The scheduler and all workers that were started."""
         self._environment = {**os.environ, **_ALLOWED_FAILURES, **environment}
-        self.address = f"tcp://127.0.0.1:{free_port()}"
-        port = self.address.rpartition(":")[2]
-        self.scheduler = self._start("scheduler", "--host", "127.0.0.1", "--port", port, "--no-dashboard")
+        protocol = "tls" if self._tls else "tcp"
+        self.address = f"{protocol}://127.0.0.1:{free_port()}"
+        place = ["--protocol", protocol, "--host", "127.0.0.1", "--port", self.address.rpartition(":")[2]]
+        self.scheduler = self._start("scheduler", *place, "--no-dashboard")
 
     def add_workers(self, *arguments: str) -> subprocess.Popen[bytes]:
         """Start workers; `wait_for` says when they are there."""
@@ -68,13 +74,13 @@ class Cluster:
             time.sleep(0.05)
 
     def _log(self, kind: str) -> Path:
-        return self._folder / f"{kind}.log"
+        return self.folder / f"{kind}.log"
 
     def _start(self, kind: str, *arguments: str) -> subprocess.Popen[bytes]:
-        command = [sys.executable, "-m", f"distributed.cli.dask_{kind}", *arguments]
+        command = [sys.executable, "-m", f"distributed.cli.dask_{kind}", *self._tls, *arguments]
         with self._log(kind).open("ab") as log:
             process = subprocess.Popen(
-                command, cwd=self._folder, env=self._environment, stdout=log, stderr=log, start_new_session=True
+                command, cwd=self.folder, env=self._environment, stdout=log, stderr=log, start_new_session=True
             )
         self._ending.callback(_end, process)
         self.processes.append(process)
@@ -89,11 +95,14 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 @contextmanager
-def dask_cluster(folder: Path, **environment: str) -> Iterator[Cluster]:
-    """A scheduler without workers; what is started for it runs in `folder`."""
+def dask_cluster(folder: Path, *, certificate: Path | None = None, **environment: str) -> Iterator[Cluster]:
+    """A scheduler without workers; what is started for it runs in `folder`.
+
+    With a certificate that is its own authority, key included, all of them speak TLS and want to see it.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     with ExitStack() as processes:
-        yield Cluster(folder, processes, environment)
+        yield Cluster(folder, processes, environment, certificate)
 
 
 def worker_of(reader: int) -> int:

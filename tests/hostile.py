@@ -165,7 +165,8 @@ def build(options: Options, parts: Parts) -> DeedLoader:
 def copy_with_loader(folder: Path) -> Path:
     """A copy of the packages in `folder`, with the loader `deed`; it comes first on a path that begins with it."""
     for package in ("kb", "pipelines"):
-        shutil.copytree(PROJECT / package, folder / package, ignore=shutil.ignore_patterns("__pycache__"))
+        # With what is compiled already, which stays valid as files keep their times: each process starts sooner.
+        shutil.copytree(PROJECT / package, folder / package, ignore=shutil.ignore_patterns("*.pyc.*"))
     (folder / "kb" / "loading" / "deed.py").write_text(LOADER, encoding="utf-8")
     return folder
 

@@ -189,7 +189,7 @@ def _by_word(first: int, texts: Sequence[Sequence[str]]) -> Iterator[tuple[str, 
     times = np.fromiter(chain.from_iterable(count.values() for count in counts), np.int64, len(all_words))
     postings["count"] = np.minimum(times, _MOST_COUNT)
     postings["length"] = np.repeat([min(len(text), _MOST_LENGTH) for text in texts], distinct)
-    numbers = np.fromiter((number[word] for word in all_words), np.int64, len(all_words))
+    numbers = np.fromiter(map(number.__getitem__, all_words), np.int64, len(all_words))
     order = np.argsort(numbers, kind="stable")
     yield from _packed(words, postings[order], np.bincount(numbers, minlength=len(words)))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,8 +16,9 @@ import pytest
 
 import kb
 from kb.errors import ConfigError, KbError, ServiceError
+from tests.certificates import loopback_certificate
 from tests.chroma_server import free_port
-from tests.commands import INGEST, command, environment
+from tests.commands import INGEST, ROOT, command, environment
 from tests.dask_cluster import Cluster, dask_cluster, worker_of
 from tests.docx_writer import docx, paragraph
 from tests.end_to_end._bases import NUMBERS, UNREADABLE, CountingEmbedder, Place, a_text
@@ -61,7 +63,12 @@ def start(place: Place, package: Path, *arguments: str, **variables: str) -> sub
 
 
 def ingest(place: Place, package: Path, *arguments: str, **variables: str) -> tuple[int, str, str]:
-    with start(place, package, *arguments, **variables) as process:
+    return ended(start(place, package, *arguments, **variables))
+
+
+def ended(process: subprocess.Popen[str]) -> tuple[int, str, str]:
+    """Wait for an ingest: its status, and what it wrote."""
+    with process:
         output, said = process.communicate(timeout=120)
     return process.returncode, output, said
 
@@ -101,8 +108,8 @@ def test_what_comes_out_is_what_one_machine_makes_of_it_whatever_the_files_do(
     place.write(os.fsdecode(b"caf\xe9 \xff.txt"), "A name that is no Unicode.")
     limits = {"KB_LOADING__MAX_SECONDS": "2"}
     local = elsewhere(place, "local")
-    expected = ingest(local, package, **limits)
-    found = ingest(place, package, **limits, **cluster.variables())
+    here = start(local, package, **limits)
+    found, expected = ingest(place, package, **limits, **cluster.variables()), ended(here)
     assert found[0] == expected[0] == 1
     failed, failed_here = (
         [line for line in run[2].splitlines() if line.startswith("failed: ")] for run in (found, expected)
@@ -164,13 +171,14 @@ def test_a_worker_that_is_killed_in_the_middle_costs_nothing(place: Place, packa
     sleeping = place.write("a.deed", "sleep 1.5").with_suffix(".pid")
     for number in range(8):
         place.write(f"b{number}.md", a_text([*NUMBERS, f"第{number}章", f"{number}番"]))
+    local = elsewhere(place, "local")
     with start(place, package, **cluster.variables()) as process:
         os.kill(worker_of(wait_for(sleeping)), signal.SIGKILL)
+        here = start(local, package)  # meanwhile
         output, said = process.communicate(timeout=120)
     assert (process.returncode, said) == (0, ""), output
     assert "9 files: 9 indexed" in output
-    local = elsewhere(place, "local")
-    assert ingest(local, package)[0] == 0
+    assert ended(here)[0] == 0
     assert place.contents() == local.contents()
 
 
@@ -191,15 +199,16 @@ def test_a_file_whose_workers_die_each_time_is_one_line(place: Place, package: P
 
 def test_without_any_worker_the_run_ends_and_the_next_one_goes_on(place: Place, package: Path, tmp_path: Path) -> None:
     place.write("a.md", a_text(NUMBERS))
-    place.write("b.deed", "sleep 1.5")
-    sleeping = place.write("d.deed", "sleep 3").with_suffix(".pid")
+    place.write(
+        "b.deed", "sleep 0.7"
+    )  # so long that the texts of the first are waiting, which then come before the last
     place.write("c.md", a_text([f"の {number}" for number in NUMBERS], "末"))
+    sleeping = place.write("d.deed", "sleep 2").with_suffix(".pid")
     with dask_cluster(tmp_path / "cluster", PYTHONPATH=str(package)) as lonely:
         lonely.wait_until_it_listens()
-        status, _, said = ingest(place, package, **lonely.variables(connect_seconds="0.5"))
-        assert (status, len(said.splitlines())) == (2, 1)
-        assert "has had no worker for" in said
-        assert f"dask worker {lonely.address}" in said
+        lacking = refused(elsewhere(place, "never"), ServiceError, lonely.settings(connect_seconds=0.5))
+        assert "has had no worker for" in lacking
+        assert f"dask worker {lonely.address}" in lacking
 
         lonely.add_workers("--no-nanny")
         small = {"KB_INGEST__BATCH_CHUNKS": "4"}
@@ -219,7 +228,8 @@ def test_without_any_worker_the_run_ends_and_the_next_one_goes_on(place: Place, 
         assert (process.returncode, len(said.splitlines())) == (2, 1)
         assert f"the Dask scheduler at {lonely.address} has dropped the tasks" in said
     local = elsewhere(place, "local")
-    assert ingest(local, package)[0] == ingest(place, package)[0] == 0
+    here = start(local, package)
+    assert ingest(place, package)[0] == ended(here)[0] == 0
     assert place.contents() == local.contents()
 
 
@@ -292,6 +302,30 @@ def test_a_worker_that_sees_another_folder(place: Place, cluster: Cluster, monke
     assert "No such file or directory" in said
 
 
+def test_a_worker_that_sees_another_content(place: Place, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    mine = [place.write("文.md", "# 题\n\n这里是旧的文字。"), place.write("b.txt", "The same everywhere.")]
+    theirs = Place(cluster.folder / "documents", place.data)
+    copies = [theirs.write(file.name, file.read_bytes().replace("旧".encode(), "新".encode())) for file in mine]
+    for file, copy in zip(mine, copies, strict=True):
+        os.utime(copy, ns=(file.stat().st_mtime_ns,) * 2)  # by its size and time it is the same file
+    monkeypatch.chdir(place.documents.parent)
+    own = {"ingest": cluster.settings(), "documents_dir": Path("/proc/self/cwd/documents")}
+    try:
+        report = place.ingest(options=own)
+        assert (report.indexed, report.failed) == (1, 1)
+        (problem,) = report.problems
+        assert (problem.path, problem.status) == ("文.md", "failed")
+        assert problem.reason.startswith("the worker tcp://127.0.0.1:")
+        assert "has read another content than it has here" in problem.reason
+        assert {source for source, _, _ in place.contents().values()} == {"b.txt"}
+        copies[0].write_bytes(mine[0].read_bytes())
+        os.utime(copies[0], ns=(mine[0].stat().st_mtime_ns,) * 2)
+        report = place.ingest(options=own)
+        assert (report.indexed, report.unchanged, report.failed) == (1, 1, 0)
+    finally:
+        shutil.rmtree(theirs.documents)
+
+
 def test_a_worker_of_another_version(place: Place, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     place.write("a.md", a_text(["one"]))
     version = kb.__version__
@@ -306,3 +340,34 @@ def test_a_worker_with_another_embedder(place: Place, cluster: Cluster) -> None:
     said = refused(place.with_embedder(CountingEmbedder()), ConfigError, cluster.settings())
     assert "in the embedder" in said
     assert "'counting:64' here, 'hashing:256' there" in said
+
+
+def test_a_worker_with_another_service(place: Place, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-of-this-process")
+    place.write("a.md", a_text(["one"]))
+    service = {"base_url": f"http://127.0.0.1:{free_port()}/v1", "model": "some-model", "vocabulary": "bytes"}
+    embedding = {"use": "openai", "openai": service}
+    other = place.with_embedder(CountingEmbedder())
+    said = refused(other, ConfigError, cluster.settings(), embedding=embedding)
+    assert "in the embedder" in said
+    assert "'counting:64' here, 'openai:some-model' there" in said
+
+
+# Encrypted
+
+
+def test_with_certificates_everything_goes_through_tls(place: Place, tmp_path: Path) -> None:
+    write_mixed(place)
+    certificate, stranger = (loopback_certificate(tmp_path, name) for name in ("ours", "stranger"))
+    with dask_cluster(tmp_path / "cluster", certificate=certificate, PYTHONPATH=str(ROOT)) as secure:
+        secure.add_workers("--no-nanny")
+        secure.wait_for(workers=1)
+        assert secure.address.startswith("tls://")
+        names = ("tls_ca_file", "tls_cert_file", "tls_key_file")
+        shown = secure.settings(**dict.fromkeys(names, str(certificate)))
+        report = place.ingest(options={"ingest": shown})
+        assert (report.indexed, report.failed) == (6, 2)
+        place.write("a.md", a_text(["new"]))
+        wrong = secure.settings(**dict.fromkeys(names, str(stranger)))
+        wrong["dask"]["connect_seconds"] = 0.5
+        assert "does not answer within 0.5 seconds" in refused(place, ServiceError, wrong)

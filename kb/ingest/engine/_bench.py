@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -43,7 +42,7 @@ def setup_for(means: Means) -> Setup:
         "embedding": settings.embedding.model_dump(mode="json"),
         "here": _fingerprints(means.lent, means.pipelines),
         "dimension": means.lent.dimension,
-        "service": is_service(means.lent.embedder),
+        "service": means.lent.name if is_service(means.lent.embedder) else "",
     }
     return Setup(json.dumps(told, sort_keys=True))
 
@@ -76,13 +75,14 @@ class Bench:
         self._loading = LoadingSection.model_validate(told["loading"])
         chunking = ChunkingSection.model_validate(told["chunking"])
         embedding = EmbeddingSection.model_validate(told["embedding"])
-        secret = _no_key if told["service"] else _from_environment
-        plain = Parts(secret=secret)
+        plain = Parts(secret=_no_key)
         self._embedder: Embedder = build_component("embedding", embedding.use, embedding.options(embedding.use), plain)
         lent = RememberingEmbedder(self._embedder)
-        if told["service"]:  # it is not asked from here, not even for what it says of itself
-            lent = _NotAsked(self._embedder, told["here"][_EMBEDDER], told["dimension"])
-        parts = Parts(secret=secret, embedder=cast("Embedder", lent), count_tokens=lent.count_tokens)
+        if is_service(self._embedder):  # it is not asked from here, not even for what it says of itself
+            name = self._embedder.name
+            known = told["here"][_EMBEDDER] if told["service"] == name else name
+            lent = _NotAsked(self._embedder, known, told["dimension"])
+        parts = Parts(secret=_no_key, embedder=cast("Embedder", lent), count_tokens=lent.count_tokens)
         self._chunker: Chunker = build_component("chunking", chunking.use, chunking.options(chunking.use), parts)
         found = _fingerprints(lent, pipelines(self._loading, self._chunker.fingerprint))
         self.differences: tuple[Difference, ...] = differences(told["here"], found)
@@ -169,7 +169,7 @@ class _NotAsked(RememberingEmbedder):
 
     @property
     def fingerprint(self) -> str:
-        """As who ingests has been told."""
+        """As who ingests has been told by a service of that name."""
         return self._known[0]
 
     @property
@@ -194,10 +194,5 @@ def _packed(part: EmbeddedPart) -> Iterator[tuple[int, bytes]]:
 
 
 def _no_key(name: str) -> str | None:
-    """In place of the key of a service, which is not needed to count tokens: nothing is sent from here."""
+    """In place of the key of a service, of which only counting tokens is wanted: nothing is sent from here."""
     return f"no-{name.lower()}-here"
-
-
-def _from_environment(name: str) -> str | None:
-    """A key: each machine has its own, and none travels."""
-    return os.environ.get(name, "").strip() or None

@@ -22,12 +22,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from distributed import Client, KilledWorker, Security, get_worker
+from distributed.comm.core import CommClosedError
 
 from kb.errors import ConfigError, KbError, ServiceError
 from kb.ingest.engine import local
 from kb.ingest.engine._bench import Bench, bench_for, is_service, setup_for
+from kb.ingest.engine._fit import brief, differs, look, seen, unfit
 from kb.ingest.engine._helped import HelpedEngine, HelperDiedError, SpreadEmbedder
-from kb.ingest.engine._sent import Difference, SentVectors, Setup, as_json
+from kb.ingest.engine._sent import SentVectors, Setup, as_json
 
 if TYPE_CHECKING:
     from kb.ingest.engine import Engine, Means
@@ -48,6 +50,11 @@ _COUNT_SECONDS = 5.0
 
 _CLOSE_SECONDS = 1.0
 """For saying goodbye to the scheduler; Ctrl-C ends a run within two seconds, also when the scheduler is stuck."""
+
+_CANCELLED = (asyncio.CancelledError, concurrent.futures.CancelledError)
+
+_WITHOUT_WORKERS = {"NoValidWorkerError", "NoWorkerError"}
+"""By name, as not every version has both: of a scheduler that was told to wait only so long for workers."""
 
 _FIRST = 1
 """The priority of texts to embed: a batch of documents waits for them, while files are prepared ahead."""
@@ -87,6 +94,20 @@ def _quiet() -> Iterator[None]:
             logger.setLevel(level)
 
 
+def cut_off(error: BaseException, *, of_task: bool) -> bool:
+    """Whether an error means that the scheduler has gone, or forgotten what it was asked.
+
+    Args:
+        error: What came instead of a result.
+        of_task: Whether a task raised it on its worker, or fetching what the task gave did here. There, an error of
+            the system is the worker's own trouble; here, a lost, refused or late connection is an OSError, a client
+            that has given up a RuntimeError, and what it still waited for is cancelled.
+    """
+    if isinstance(error, (*_CANCELLED, CommClosedError)):
+        return True
+    return not of_task and isinstance(error, (OSError, RuntimeError))
+
+
 class _Cluster:
     """A scheduler with its workers, for one ingest."""
 
@@ -102,9 +123,9 @@ class _Cluster:
             self._client = _Client(
                 table.scheduler, timeout=table.connect_seconds, security=security, set_as_default=False
             )
-        except (OSError, ValueError, TypeError, RuntimeError) as error:
+        except Exception as error:  # whatever is at that address, and whatever it answers
             raise ServiceError(
-                f"{self._name} does not answer within {table.connect_seconds:g} seconds ({_brief(error)}): start it "
+                f"{self._name} does not answer within {table.connect_seconds:g} seconds ({brief(error)}): start it "
                 "with `dask scheduler`, or mend [ingest.dask] scheduler",
                 service=self._name,
             ) from error
@@ -117,7 +138,7 @@ class _Cluster:
 
     def __exit__(self, *raised: object) -> None:
         """Leave the scheduler, which then drops what was asked of it."""
-        with suppress(OSError, RuntimeError, concurrent.futures.CancelledError, asyncio.CancelledError):
+        with suppress(Exception, *_CANCELLED):
             self._client.close(timeout=_CLOSE_SECONDS)
 
     @property
@@ -135,16 +156,20 @@ class _Cluster:
             ConfigError: one differs; which, and both values.
         """
         try:
-            self._client.wait_for_workers(1, timeout=self._table.connect_seconds)
+            with self._asking():
+                self._client.wait_for_workers(1, timeout=self._table.connect_seconds)
         except TimeoutError as error:
             raise self._no_workers(self._table.connect_seconds) from error
-        seen = next(filter(None, map(_seen, due)), None)
-        answers = self._client.run(_look, self._setup, *(seen or ()), on_error="return")
+        shown = next(filter(None, map(seen, due)), None)
+        with self._asking():
+            answers = self._client.run(look, self._setup, *(shown or ()), on_error="return")
         for address, found in answers.items():
+            if isinstance(found, OSError):
+                continue  # it has just died: another one does its work, or it is looked at when it is back
             if isinstance(found, BaseException):
-                raise _unfit(address, found) from found
+                raise unfit(address, found) from found
             if found:
-                raise ConfigError(_differs(address, found))
+                raise differs(address, found)
 
     def prepare(self, file: FoundFile) -> Future[tuple[str, bytes]]:
         """Have a file prepared."""
@@ -173,10 +198,8 @@ class _Cluster:
     def _submit(self, what: str, task: Callable[..., _Result], *given: Any, priority: int) -> Future[_Result]:
         """Have a task done, and its result fetched as soon as it is there."""
         key = f"kb-{what}-{uuid.uuid4().hex}"
-        try:
+        with self._asking():
             future = self._client.submit(task, self._setup, *given, key=key, pure=False, priority=priority)
-        except Exception as error:  # the client has closed itself, which each version says otherwise
-            raise self._gone() from error
         result: Future[_Result] = Future()
         future.add_done_callback(partial(self._fetch, result))
         return result
@@ -186,38 +209,67 @@ class _Cluster:
         if future.status == "finished":
             # Not while it is pending: what waits for it inside would complain when the run is ended.
             gathered = self._client.gather(future, asynchronous=True)
-            fetched = asyncio.run_coroutine_threadsafe(gathered, self._client.loop.asyncio_loop)
-            fetched.add_done_callback(partial(self._hand_over, result))
-        elif result.set_running_or_notify_cancel():
-            result.set_exception(self._told(future.exception()) if future.status == "error" else self._gone())
-
-    def _hand_over(self, result: Future[Any], fetched: Future[Any]) -> None:
-        if not result.set_running_or_notify_cancel():
+            try:
+                fetched = asyncio.run_coroutine_threadsafe(gathered, self._client.loop.asyncio_loop)
+            except RuntimeError as error:  # the client has ended
+                gathered.close()
+                self._failed(result, error, future.status)
+                return
+            fetched.add_done_callback(partial(self._hand_over, result, future))
             return
+        erred = future.exception() if future.status == "error" else None
+        self._failed(result, erred or concurrent.futures.CancelledError(), future.status)
+
+    def _hand_over(self, result: Future[Any], future: Any, fetched: Future[Any]) -> None:
         if fetched.cancelled():
-            result.set_exception(self._gone())
+            self._failed(result, concurrent.futures.CancelledError(), future.status)
         elif (error := fetched.exception()) is not None:
-            result.set_exception(self._told(error))
-        else:
+            self._failed(result, error, future.status)
+        elif result.set_running_or_notify_cancel():
             result.set_result(fetched.result())
 
-    def _told(self, error: BaseException) -> BaseException:
-        """What a task's error means here."""
+    def _failed(self, result: Future[Any], error: BaseException, status: str) -> None:
+        if result.set_running_or_notify_cancel():
+            result.set_exception(self._told(error, of_task=status == "error"))
+
+    def _told(self, error: BaseException, *, of_task: bool) -> Exception:
+        """What an error means here: of a task, or of fetching what it gave."""
         if isinstance(error, KilledWorker):
             return HelperDiedError(f"the last was {error.last_worker.address}")
         if isinstance(error, KbError):
             return error
-        if isinstance(error, (asyncio.CancelledError, concurrent.futures.CancelledError)):
+        if type(error).__name__ in _WITHOUT_WORKERS:
+            return self._no_workers(time.monotonic() - self._last_seen)
+        if cut_off(error, of_task=of_task) or not self._connected:
             return self._gone()
         return KbError(
-            f"a worker of {self._name} failed ({_brief(error)}); look into its log, and whether its packages are those "
+            f"a worker of {self._name} failed ({brief(error)}); look into its log, and whether its packages are those "
             "of this machine"
         )
 
-    def _count(self) -> None:
+    @property
+    def _connected(self) -> bool:
+        return bool(self._client.status == "running")
+
+    @contextmanager
+    def _asking(self) -> Iterator[None]:
+        """Whatever goes wrong while the scheduler is asked means that it has gone, but for waiting in vain."""
         try:
-            threads = sum(self._client.nthreads().values())
-        except Exception as error:  # the connection is lost, which each version says otherwise
+            yield
+        except _CANCELLED as error:
+            raise self._gone() from error
+        except Exception as error:  # each version of Dask says it otherwise
+            if isinstance(error, TimeoutError) and self._connected:
+                raise
+            raise self._gone() from error
+
+    def _count(self) -> None:
+        if not self._connected:
+            raise self._gone()  # it would be sought for long, and one that began anew knows nothing of this ingest
+        try:
+            with self._asking():
+                threads = sum(self._client.nthreads().values())
+        except TimeoutError as error:
             raise self._gone() from error
         self._counted = time.monotonic()
         if threads:
@@ -241,18 +293,6 @@ class _Cluster:
 # ── what a worker does ──
 
 
-def _look(setup: Setup, path: str = "", size: str = "", changed: str = "") -> tuple[Difference, ...]:
-    """What differs on this worker; beside settings, how a file looks."""
-    found = bench_for(setup).differences
-    if path:
-        there = _seen_at(path)
-        if isinstance(there, OSError):
-            found = (*found, Difference(f"the file {path}", "is there", str(there.strerror)))
-        elif there != (size, changed):
-            found = (*found, Difference(f"the file {path}", f"{size}, {changed}", ", ".join(there)))
-    return found
-
-
 def _prepare(setup: Setup, file: FoundFile) -> tuple[str, bytes]:
     """Read and cut a file: this worker's address, and a `Sent` as JSON."""
     return get_worker().address, as_json(_fit_bench(setup).prepare(file))
@@ -266,49 +306,8 @@ def _fit_bench(setup: Setup) -> Bench:
     """The bench; of a worker that came later than the check, it is looked at here."""
     bench = bench_for(setup)
     if bench.differences:
-        raise ConfigError(_differs(get_worker().address, bench.differences))
+        raise differs(get_worker().address, bench.differences)
     return bench
-
-
-# ── words ──
-
-
-def _seen(file: FoundFile) -> tuple[str, str, str] | None:
-    """Path, size and time of a file, as it is now; None when it has just gone."""
-    found = _seen_at(str(file.location))
-    return None if isinstance(found, OSError) else (str(file.location), *found)
-
-
-def _seen_at(path: str) -> tuple[str, str] | OSError:
-    try:
-        status = os.stat(path)
-    except OSError as error:
-        return error
-    # Whole seconds: some network file systems keep no more.
-    return f"{status.st_size} bytes", f"changed at {int(status.st_mtime)}"
-
-
-def _differs(address: str, found: Sequence[Difference]) -> str:
-    first = found[0]
-    more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
-    return (
-        f"the worker {address} differs from this machine in {first.what}{more}: {first.here!r} here, {first.there!r} "
-        "there. Give it the same kb, packages and folder of documents, or take it off the scheduler; nothing was "
-        "prepared by it"
-    )
-
-
-def _unfit(address: str, error: BaseException) -> KbError:
-    return ConfigError(
-        f"the worker {address} cannot help ({_brief(error)}): install the same kb and packages there, or take it off "
-        "the scheduler"
-    )
-
-
-def _brief(error: BaseException) -> str:
-    """An error in one line; ours as it is."""
-    said = " ".join(str(error).split())
-    return said if isinstance(error, KbError) else f"{type(error).__name__}: {said[:300]}"
 
 
 def _security(table: DaskTable) -> Any:
