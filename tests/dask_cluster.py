@@ -17,8 +17,13 @@ from tests.chroma_server import free_port
 _SECONDS = 90.0
 """A busy machine takes long for a process and its imports."""
 
-_ALLOWED_FAILURES = {"DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": "1"}
-"""Two workers that die of a task are enough to tell; Dask itself waits for four."""
+_SOONER = {
+    # Two workers that die of a task are enough to tell; Dask itself waits for four.
+    "DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": "1",
+    # A nanny starts its workers from a process that has imported Dask, and a killed one is back at once.
+    "DASK_DISTRIBUTED__WORKER__MULTIPROCESSING_METHOD": "forkserver",
+}
+"""Settings of Dask that change nothing but how long a test takes."""
 
 
 class Cluster:
@@ -34,7 +39,7 @@ class Cluster:
         self._ending = processes
         self.processes: list[subprocess.Popen[bytes]] = []
         """The scheduler and all workers that were started."""
-        self._environment = {**os.environ, **_ALLOWED_FAILURES, **environment}
+        self._environment = {**os.environ, **_SOONER, **environment}
         protocol = "tls" if self._tls else "tcp"
         self.address = f"{protocol}://127.0.0.1:{free_port()}"
         place = ["--protocol", protocol, "--host", "127.0.0.1", "--port", self.address.rpartition(":")[2]]

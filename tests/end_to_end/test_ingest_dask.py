@@ -235,7 +235,7 @@ def test_without_any_worker_the_run_ends_and_the_next_one_goes_on(place: Place, 
 
 def test_ctrl_c_ends_the_run_at_once(place: Place, package: Path, cluster: Cluster) -> None:
     for number in range(4):
-        place.write(f"{number}.deed", "sleep 5")
+        place.write(f"{number}.deed", "sleep 3")  # which the next test waits for
     began = place.documents / "0.pid"
     process = start(place, package, **cluster.variables())
     with process:
