@@ -4,8 +4,12 @@ Makes 2,000 files (Markdown, HTML, Word, PDF; English, Chinese, Japanese), start
 each of one thread, and ingests all files into a collection of their own
 
 - local: by the local engine, with one process that reads;
+- start: one file by one worker that has imported everything, so what connecting and comparing cost before the rest;
 - one, two: by one worker and by two;
 - killed: by two, one of which is killed (SIGKILL) when a third of the time of `two` is over.
+
+A worker has ingested everything once before it counts, so its imports and the process in which it reads are there, as
+on a cluster that stays up. With one thread it waits while that process reads, so it never takes two processors at once.
 
 The embedder is `hashing` and the store `memory`, so that reading and cutting dominate. Every run has to give what
 the local one gives, chunk for chunk, ids and vectors. The benchmark ends with 1 when one does not, or when two workers
@@ -122,6 +126,12 @@ class Contest:
         run, self._expected = self._ingest("local", {"engine": "local"})
         return run
 
+    def start(self) -> Run:
+        """Ingest one small file by the workers that there are."""
+        place = Place(self._folder / "one document", self._folder / "start", isolated=True)
+        place.write("文書.md", "# 題\n\nこれは一つの文です。")
+        return self._timed(place, self._cluster.settings())
+
     def helped(self, name: str, kill_after: float | None = None) -> Run:
         """Ingest by the workers that there are, and compare.
 
@@ -148,13 +158,16 @@ class Contest:
 
     def _ingest(self, name: str, section: Mapping[str, Any]) -> tuple[Run, Mapping[str, Any]]:
         place = Place(self._folder / "documents", self._folder / name, isolated=True)
+        return self._timed(place, section), _made(place)
+
+    def _timed(self, place: Place, section: Mapping[str, Any]) -> Run:
         options = {"ingest": section, "chunking": {}, "loading": {"workers": 1}}
         before, started = _spent_without_cluster(self._cluster), time.perf_counter()
         report = place.ingest(options=options)
         seconds = time.perf_counter() - started
         if report.failed:
-            sys.exit(f"{name}: {report.failed} files failed: {report.problems[:3]}")
-        return Run(seconds, _spent_without_cluster(self._cluster) - before), _made(place)
+            sys.exit(f"{place.data.name}: {report.failed} files failed: {report.problems[:3]}")
+        return Run(seconds, _spent_without_cluster(self._cluster) - before)
 
 
 def _made(place: Place) -> Mapping[str, Any]:
@@ -200,6 +213,7 @@ def main() -> int:
             cluster.add_workers()
             cluster.wait_for(workers=1)
             contest.helped("warm")  # imports, and what a worker builds once
+            show("start", contest.start())
             show("one", one := contest.helped("one"))
             cluster.add_workers()
             cluster.wait_for(workers=2)
