@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -23,6 +21,7 @@ from kb.embedding._e5_check import MIN_COSINE, check_cosine
 from kb.embedding._e5_model import E5Model
 from kb.embedding._e5_tokenizer import PIECE_BYTES, E5Tokenizer, PieceTable
 from kb.embedding._e5_weights import E5Weights
+from kb.embedding._kept import keep
 from kb.embedding._manifest import PACKAGE, Manifest, manifest_path, read_manifest, short_digest, versions
 from kb.errors import ConfigError
 
@@ -93,10 +92,9 @@ class E5Cache:
             precision, weights_digest, {part: (f"{name}.{part}", _digest(data)) for part, data in contents.items()}
         )
         try:
-            self._folder.mkdir(parents=True, exist_ok=True)
             for part, data in contents.items():
-                _put(self._folder / manifest.files[part][0], data)
-            _put(self._manifest_path, json.dumps(asdict(manifest), indent=1).encode())
+                keep(self._folder / manifest.files[part][0], data)
+            keep(self._manifest_path, json.dumps(asdict(manifest), indent=1).encode())
         except OSError as error:
             raise ConfigError(
                 f"the embedding model cannot be kept in {self._folder} ({error.strerror}): {_other_folder()}"
@@ -129,18 +127,6 @@ class E5Cache:
 
 def _table(contents: Mapping[str, bytes]) -> PieceTable:
     return PieceTable(np.frombuffer(contents["pieces"], f"S{PIECE_BYTES}"), np.frombuffer(contents["ids"], np.int32))
-
-
-def _put(path: Path, data: bytes) -> None:
-    """Write under another name, then move into place."""
-    handle, temporary = tempfile.mkstemp(prefix=f"{path.name}.", suffix=".partial", dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
 
 
 def _digest(data: bytes) -> str:

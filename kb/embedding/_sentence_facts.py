@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import os
-import tempfile
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
+
+from kb.embedding._kept import keep
 
 _FORM = 1
 """Raise it when something else is measured: everything is then measured anew."""
@@ -43,14 +43,5 @@ def known_facts(folder: Path, of: str, measure: Callable[[], Facts]) -> Facts:
     except (OSError, ValueError, KeyError, TypeError):
         facts = measure()
         with contextlib.suppress(OSError):
-            _keep(path, json.dumps(asdict(facts)))
+            keep(path, json.dumps(asdict(facts)).encode())
     return facts
-
-
-def _keep(path: Path, text: str) -> None:
-    """Write under another name, then move into place: two processes may begin with the same model."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(prefix=f"{path.name}.", suffix=".partial", dir=path.parent)
-    with os.fdopen(handle, "w", encoding="utf-8") as file:
-        file.write(text)
-    os.replace(temporary, path)

@@ -73,9 +73,9 @@ def _compare(ledger: Ledger, generation: Generation, store: Store, sample: Seque
     if len(held) != store.count():
         yield f"the store counts {store.count():,} rows and lists {len(held):,}"
     if lost := sorted(live - set(held)):
-        yield f"the store lacks {_some(lost)} of {len(live):,} chunks"
+        yield f"the store lacks {some(lost)} of {len(live):,} chunks"
     if extra := sorted(set(held) - live):
-        yield f"the store holds {_some(extra)} that are in no document"
+        yield f"the store holds {some(extra)} that are in no document"
     known = ledger.known_vectors(generation.fingerprint, [one.text_hash for one in sample])
     present = set(held)
     there = [one for one in sample if one.chunk.id in present and one.text_hash in known]
@@ -84,7 +84,7 @@ def _compare(ledger: Ledger, generation: Generation, store: Store, sample: Seque
     stored = store.vectors([one.chunk.id for one in there])
     others = [i.chunk.id for i in there if not _same(known[i.text_hash], stored.get(i.chunk.id))]
     if others:
-        yield f"the store holds other vectors than the ledger for {_some(others)} of {len(there):,} chunks"
+        yield f"the store holds other vectors than the ledger for {some(others)} of {len(there):,} chunks"
     yield from searched(store, there, known)
 
 
@@ -100,11 +100,11 @@ def searched(store: Store, there: Sequence[HashedChunk], known: Mapping[str, Flo
         if one.chunk.id not in dict(hits) and not (len(hits) == _NEIGHBOURS and hits[-1][1] >= _SAME_VECTOR)
     ]
     if len(missed) > _MOST_MISSED * len(there):
-        yield f"a search for its own vector does not find {_some(missed)} of {len(there):,} chunks"
+        yield f"a search for its own vector does not find {some(missed)} of {len(there):,} chunks"
     placed = there[:_PLACES]
     misplaced = [one.chunk.id for one in placed if not _at_its_place(store, one, known[one.text_hash])]
     if misplaced:
-        yield f"the store names another source or page than the ledger for {_some(misplaced)} of {len(placed):,} chunks"
+        yield f"the store names another source or page than the ledger for {some(misplaced)} of {len(placed):,} chunks"
 
 
 def _at_its_place(store: Store, one: HashedChunk, vector: FloatArray) -> bool:
@@ -126,7 +126,8 @@ def _same(known: FloatArray, stored: FloatArray | None) -> bool:
     return lengths > 0 and float(known @ stored) / lengths >= _SAME_VECTOR
 
 
-def _some(ids: Sequence[str]) -> str:
+def some(ids: Sequence[str]) -> str:
+    """How many they are, and the first of them."""
     more = ", …" if len(ids) > _NAMED else ""
     return f"{len(ids):,} ({', '.join(ids[:_NAMED])}{more})"
 

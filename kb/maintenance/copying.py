@@ -20,7 +20,7 @@ from kb.ingest.left_over import delete_left_over
 from kb.ingest.paid_embedding import batches
 from kb.ledger.copies import StoreCopy
 from kb.ledger.in_step import filled_store
-from kb.maintenance._check_main import searched
+from kb.maintenance._check_main import searched, some
 from kb.maintenance.locked import locked, nothing_in
 from kb.maintenance.repair import fill, rows_of, taken_back
 from kb.maintenance.status import store_fault
@@ -39,7 +39,6 @@ MOST_DIFFERENCE = 1e-6
 
 _SAMPLE = 50
 """Chunks that are searched for, by vector and by place: all are read back, so this is about the index alone."""
-_NAMED = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,10 +146,10 @@ def _compare(rows: Sequence[StoreRow], stored: Mapping[str, StoredRow], target: 
 
     lacking = [row.chunk.id for row in rows if row.chunk.id not in stored]
     if lacking:
-        raise _no_copy(target, f"it lacks {_some(lacking)} of {len(rows):,} chunks")
+        raise _no_copy(target, f"it lacks {some(lacking)} of {len(rows):,} chunks")
     other = [row.chunk.id for row in rows if stored[row.chunk.id].place != expected_row(row).place]
     if other:
-        raise _no_copy(target, f"it holds another text, source or place of {_some(other)} of {len(rows):,} chunks")
+        raise _no_copy(target, f"it holds another text, source or place of {some(other)} of {len(rows):,} chunks")
     known = np.stack([row.vector for row in rows])
     vectors = [stored[row.chunk.id].vector for row in rows]
     if any(vector.shape != known.shape[1:] for vector in vectors):
@@ -158,7 +157,7 @@ def _compare(rows: Sequence[StoreRow], stored: Mapping[str, StoredRow], target: 
     differences = np.abs(known.astype(np.float64) - np.stack(vectors)).max(axis=1)
     # What is no number is not below any bound.
     if wrong := [row.chunk.id for row, one in zip(rows, differences, strict=True) if not one <= MOST_DIFFERENCE]:
-        raise _no_copy(target, f"it holds another vector of {_some(wrong)} of {len(rows):,} chunks")
+        raise _no_copy(target, f"it holds another vector of {some(wrong)} of {len(rows):,} chunks")
     return float(differences.max())
 
 
@@ -167,10 +166,6 @@ def _no_copy(target: CollectionStore, what: str) -> StoreError:
         f"the store {target.name!r} does not give back what was written to it: {what}. Nothing was changed, and "
         "what it held of the copy is deleted. Try again, or choose another store"
     )
-
-
-def _some(ids: Sequence[str]) -> str:
-    return f"{len(ids):,} ({', '.join(ids[:_NAMED])}{', …' if len(ids) > _NAMED else ''})"
 
 
 def _settings(target: CollectionStore, options: Mapping[str, object]) -> dict[str, dict[str, object]]:
