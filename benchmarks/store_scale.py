@@ -5,7 +5,7 @@ after the other. Vectors lie in 200 clusters, ten chunks a document, texts of 60
 first line is the ledger, which every collection has beside its store: for it a question is one by words.
 
     python -m benchmarks.store_scale
-    python -m benchmarks.store_scale --chunks 10000 100000 300000 --stores faiss chroma --out scale.jsonl
+    python -m benchmarks.store_scale --chunks 10000 100000 300000 --stores chroma "faiss, hnsw" --out scale.jsonl
 
 `cold` is a new process with its package imported: opening, and the first answer. Files are in the page
 cache, as they have just been written. A Chroma server is started here; a Qdrant server is measured when

@@ -193,7 +193,7 @@ def answer_as_dict(answer: Answer) -> dict[str, Any]:
         "embedder": answer.embedder,
         "generator": answer.generator,
         "seconds": round(answer.seconds, 4),
-        "usage": None if answer.usage is None else _usage_as_dict(answer.usage),
+        "usage": None if answer.usage is None else usage_as_dict(answer.usage),
         **_filter(answer.where),
     }
 
@@ -236,7 +236,8 @@ def search_as_dict(result: SearchResult) -> dict[str, Any]:
     }
 
 
-def _usage_as_dict(usage: Usage) -> dict[str, Any]:
+def usage_as_dict(usage: Usage) -> dict[str, Any]:
+    """What chat models were asked, of the JSON object."""
     return {
         "requests": usage.requests,
         "prompt_tokens": usage.prompt_tokens,

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 from kb.answering import Answerer, finished, reported
 from kb.answers import Answer, StreamEvent, Usage
 from kb.asynchronous import computed, iterated
+from kb.catalogue import Catalogue
 from kb.current import CurrentGeneration
 from kb.errors import ConfigError, KbError, NothingIngestedError
 from kb.filters import Filter, Where
@@ -263,6 +264,11 @@ class KnowledgeBase(Wiring):
         from kb.maintenance.upkeep import Upkeep
 
         return Upkeep(self._store, quiet=self._quiet)
+
+    @property
+    def catalogue(self) -> Catalogue:
+        """The documents of the collection: listed, and read as they were loaded."""
+        return Catalogue(self._current)
 
     @property
     def root(self) -> Path | None:

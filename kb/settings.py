@@ -32,6 +32,7 @@ from kb.settings_tables import (
     component_names,
     explain_validation,
 )
+from kb.settings_web import WebSection
 
 __all__ = [
     "CONFIG_FILE",
@@ -63,6 +64,7 @@ __all__ = [
     "StoreSection",
     "TracingSection",
     "VariableName",
+    "WebSection",
     "component_names",
     "explain_validation",
     "load_settings",
@@ -239,6 +241,7 @@ class Settings(BaseSettings):
     conversation: ConversationSection = ConversationSection()
     chat: ChatSection = ChatSection()
     ingest: IngestSection = IngestSection()
+    web: WebSection = WebSection()
     tracing: TracingSection = TracingSection()
 
     @field_validator("documents_dir", "data_dir", "collection", mode="before")

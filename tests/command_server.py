@@ -23,12 +23,14 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 MODULES = (
     "kb.query",
+    "kb.serve",
     "pipelines.ingest",
     "pipelines.status",
     "pipelines.export",
     "pipelines.import",
     "pipelines.copy",
     "kb.knowledge_base",
+    "kb.web.server",
     "kb.ingest.run",
     "kb.ingest.reading",
     "kb.ingest.engine.local",

@@ -14,6 +14,7 @@ from kb.ledger.chunks import Chunks
 from kb.ledger.copies import Copies
 from kb.ledger.documents import Documents
 from kb.ledger.filters import Filters
+from kb.ledger.listing import Listing
 from kb.ledger.runs import Runs
 from kb.ledger.schema import LEDGER_FILE, open_empty
 from kb.ledger.set_aside import SetAside
@@ -22,7 +23,7 @@ from kb.ledger.upkeep import Upkeep
 from kb.ledger.vectors import Vectors
 
 
-class Ledger(Runs, Documents, Upkeep, Copies, Chunks, Vectors, TokenVectors, SetAside, Filters):
+class Ledger(Runs, Documents, Upkeep, Copies, Chunks, Vectors, TokenVectors, SetAside, Filters, Listing):
     """`Ledger(folder)` opens `folder/ledger.sqlite`, and creates or upgrades it.
 
     With `read_only=True` nothing is written, and a missing file is a NothingIngestedError. There may

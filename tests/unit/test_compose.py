@@ -15,6 +15,7 @@ from kb.settings import explain_validation, load_settings
 FOLDER = Path(__file__).parents[2] / "docs" / "compose"
 FILES = sorted(FOLDER.glob("*.yaml"))
 OWN = "kb"
+SERVER = "web"
 
 
 def services(file: Path) -> dict[str, Any]:
@@ -40,9 +41,26 @@ def test_the_settings_of_a_compose_file_are_accepted_and_name_its_server(
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 def test_no_engine_can_be_reached_from_outside_and_all_of_them_keep_their_data(file: Path) -> None:
-    for service in services(file).values():
-        assert "ports" not in service
+    for name, service in services(file).items():
+        assert "ports" not in service or name == SERVER
         assert service["volumes"]
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_the_server_asks_for_a_token_and_is_published_to_this_machine_alone(
+    file: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    server = services(file)[SERVER]
+    for name, value in server["environment"].items():
+        monkeypatch.setenv(name, value)
+    settings = load_settings()[0]
+    assert settings.store.use == file.stem
+    assert not settings.web.ingest_at_start
+    assert server["environment"][settings.web.token_env].startswith("${KNOWLEDGE_BASE_TOKEN:?")
+    assert server["ports"] == [f"127.0.0.1:{settings.web.port}:{settings.web.port}"]
+    assert server["command"][:3] == ["python", "-m", "kb.serve"]
+    assert server["image"] == services(file)[OWN]["image"]
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)

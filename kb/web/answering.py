@@ -1,0 +1,165 @@
+"""A question's events as they are sent: plain values, made where the answer is made."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from kb.answers import (
+    Answer,
+    AnswerReady,
+    Citation,
+    CitationFound,
+    Claim,
+    ClaimChecked,
+    Failed,
+    HitsFound,
+    StreamEvent,
+    TextPiece,
+    UsageKnown,
+)
+from kb.conversation import Conversation
+from kb.display import answer_as_dict, citation_as_dict, claim_as_dict, hit_as_dict, usage_as_dict
+from kb.errors import KbError
+from kb.filters import Where
+from kb.records import Hit, SearchResult
+from kb.web.collections import Collections
+from kb.web.refusals import Refusal, refusal_of
+from kb.web.sse import Event, event
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A question as it travels to a worker."""
+
+    question: str
+    collection: str | None = None
+    top_k: int | None = None
+    cutoff: float | None = None
+    where: tuple[str, ...] = ()
+    history: tuple[Mapping[str, Any], ...] = ()
+    """Turns as `done` gave them."""
+
+
+@dataclass(slots=True)
+class _Bodies:
+    """Makes plain values of the parts of one answer."""
+
+    searched: str = ""
+    _documents: dict[str, str] = field(default_factory=dict)
+
+    def found(self, result: SearchResult) -> dict[str, Any]:
+        self._documents = {hit.chunk.id: hit.chunk.document_id for hit in _all_hits(result)}
+        self.searched = result.question
+        return found_body(result)
+
+    def citation(self, citation: Citation) -> dict[str, Any]:
+        return {
+            **citation_as_dict(citation),
+            "chunk_id": citation.chunk_id,
+            "document_id": self._documents.get(citation.chunk_id, ""),
+        }
+
+    def claim(self, claim: Claim) -> dict[str, Any]:
+        return {**claim_as_dict(claim), "evidence": [self.citation(one) for one in claim.evidence]}
+
+    def answer(self, answer: Answer) -> dict[str, Any]:
+        cited = {one.chunk_id: one.number for one in _cited(answer)}
+        return {
+            **answer_as_dict(answer),
+            "citations": [self.citation(one) for one in answer.citations],
+            "claims": [self.claim(claim) for claim in answer.claims],
+            "hits": [hit_body(hit) for hit in answer.hits],
+            "notes": list(answer.notes),
+            "turn": {
+                "question": answer.question,
+                "searched": self.searched or answer.question,
+                "text": answer.text,
+                "cited": [{"number": number, "chunk_id": chunk_id} for chunk_id, number in cited.items()],
+            },
+        }
+
+
+def events_of(collections: Collections, wanted: Wanted) -> Generator[Event, None, None]:
+    """Answer a question: `hits`, `text` …, and `done`, or `error` at the end. Raises nothing of ours."""
+    bodies = _Bodies()
+    try:
+        conversation = _conversation(collections, wanted)
+        for happened in conversation.stream(wanted.question, wanted.top_k, wanted.cutoff, _where(wanted)):
+            if not isinstance(happened, Failed):
+                yield _event(happened, bodies)
+    except KbError as error:
+        yield _refused(refusal_of(error))
+    except Refusal as refusal:
+        yield _refused(refusal)
+
+
+def search(collections: Collections, wanted: Wanted) -> Event:
+    """Find passages: `found`, or `error`."""
+    try:
+        base = collections.get(wanted.collection)
+        return event("found", found_body(base.search(wanted.question, wanted.top_k, wanted.cutoff, _where(wanted))))
+    except KbError as error:
+        return _refused(refusal_of(error))
+    except Refusal as refusal:
+        return _refused(refusal)
+
+
+def hit_body(hit: Hit) -> dict[str, Any]:
+    """A hit as clients see it."""
+    return {
+        **hit_as_dict(hit),
+        "document_id": hit.chunk.document_id,
+        "start": hit.chunk.start,
+        "end": hit.chunk.end,
+    }
+
+
+def found_body(result: SearchResult) -> dict[str, Any]:
+    """What a search found, as clients see it."""
+    return {
+        "question": result.question,
+        "hits": [hit_body(hit) for hit in result.hits],
+        "cutoff": result.cutoff,
+        "best_score": result.best_score,
+        "notes": list(result.notes),
+    }
+
+
+def _conversation(collections: Collections, wanted: Wanted) -> Conversation:
+    return collections.get(wanted.collection).chat()
+
+
+def _where(wanted: Wanted) -> Where | None:
+    return Where.parse(wanted.where) if wanted.where else None
+
+
+def _event(happened: StreamEvent, bodies: _Bodies) -> Event:
+    match happened:
+        case HitsFound(result):
+            return event("hits", bodies.found(result))
+        case TextPiece(text):
+            return event("text", {"text": text})
+        case CitationFound(citation):
+            return event("citation", bodies.citation(citation))
+        case ClaimChecked(claim):
+            return event("verdict", bodies.claim(claim))
+        case UsageKnown(usage):
+            return event("usage", usage_as_dict(usage))
+        case AnswerReady(answer):
+            return event("done", bodies.answer(answer))
+        case Failed():
+            raise AssertionError("its error is raised right after it")
+
+
+def _refused(refusal: Refusal) -> Event:
+    return event("error", {**refusal.body, "status": refusal.status})
+
+
+def _all_hits(result: SearchResult) -> Iterable[Hit]:
+    return (*result.hits, *(drop.hit for drop in result.dropped))
+
+
+def _cited(answer: Answer) -> list[Citation]:
+    return [*answer.citations, *(one for claim in answer.claims for one in claim.evidence)]

@@ -1,0 +1,44 @@
+"""What the routes of a server share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, cast
+
+from fastapi import Depends, Request
+
+from kb.settings import WebSection
+from kb.web.collections import Collections
+from kb.web.jobs import Jobs
+from kb.web.pool import Pool
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """The parts of one server."""
+
+    collections: Collections
+    """For reading ledgers and folders; questions are the pool's."""
+    pool: Pool
+    jobs: Jobs
+    section: WebSection
+
+    async def start(self) -> None:
+        """Start the workers, and bring the collection in step if that is wanted."""
+        await self.pool.start()
+        if self.section.ingest_at_start:
+            self.jobs.bring_in_step()
+
+    async def close(self) -> None:
+        """Let what is being answered end for a moment, then end the workers and the ingest."""
+        await self.pool.close()
+        self.jobs.close()
+        self.collections.close()
+
+
+def _served(request: Request) -> Served:
+    return cast(Served, request.app.state.served)
+
+
+Here = Annotated[Served, Depends(_served)]
+"""For a route's parameter: the server that it belongs to."""
