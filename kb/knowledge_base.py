@@ -87,6 +87,14 @@ class KnowledgeBase(Wiring):
         """Release files; the object can be used again, which opens them anew."""
         self._current.close()
 
+    def prepare(self) -> None:
+        """Build all parts that questions need, so that what is missing is told before the first one.
+
+        Raises:
+            ConfigError: a setting doesn't fit, or a package, a model or a key is missing.
+        """
+        _ = (self.embedder, self._reranker, self._generator, self._rewriter, self._expander, self._negation)
+
     # ── what people do ──
 
     def ingest(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,9 +23,11 @@ from kb.conversation import Conversation
 from kb.display import answer_as_dict, citation_as_dict, claim_as_dict, hit_as_dict, usage_as_dict
 from kb.errors import KbError
 from kb.filters import Where
+from kb.knowledge_base import KnowledgeBase
 from kb.records import Hit, SearchResult
+from kb.settings import Settings
 from kb.web.collections import Collections
-from kb.web.refusals import Refusal, refusal_of
+from kb.web.refusals import Refusal, refusal_of, unforeseen
 from kb.web.sse import Event, event
 
 
@@ -95,15 +97,44 @@ def events_of(collections: Collections, wanted: Wanted) -> Generator[Event, None
         yield _refused(refusal)
 
 
-def search(collections: Collections, wanted: Wanted) -> Event:
+def found(collections: Collections, wanted: Wanted) -> Generator[Event, None, None]:
     """Find passages: `found`, or `error`."""
     try:
         base = collections.get(wanted.collection)
-        return event("found", found_body(base.search(wanted.question, wanted.top_k, wanted.cutoff, _where(wanted))))
+        result = base.search(wanted.question, wanted.top_k, wanted.cutoff, _where(wanted))
+        yield event("found", found_body(result))
     except KbError as error:
-        return _refused(refusal_of(error))
+        yield _refused(refusal_of(error))
     except Refusal as refusal:
-        return _refused(refusal)
+        yield _refused(refusal)
+
+
+WAYS: Mapping[str, Callable[[Collections, Wanted], Generator[Event, None, None]]] = {
+    "stream": events_of,
+    "search": found,
+}
+"""What can be asked of a process."""
+
+
+def prepared(config: str | None, overrides: dict[str, Any]) -> Collections:
+    """Open the knowledge base, with all that a question needs loaded.
+
+    Raises:
+        ConfigError: a setting is wrong, or a package or key is missing.
+    """
+    base = KnowledgeBase.open(config, **overrides)
+    base.prepare()
+    collections = Collections(base)
+    if _is_local(base.settings):
+        for told in events_of(collections, Wanted("Is everything loaded?")):
+            if told.name == "error":  # such as that nothing has been ingested: a question will be told
+                break
+    return collections
+
+
+def broken(error: Exception) -> Event:
+    """What nobody foresaw, as the last event of an answer."""
+    return _refused(unforeseen(error, "a process that answers"))
 
 
 def hit_body(hit: Hit) -> dict[str, Any]:
@@ -125,6 +156,16 @@ def found_body(result: SearchResult) -> dict[str, Any]:
         "best_score": result.best_score,
         "notes": list(result.notes),
     }
+
+
+def _is_local(settings: Settings) -> bool:
+    """Whether a question asks no service, which would cost something."""
+    uses = (settings.embedding.use, settings.generation.use, settings.rerank.use)
+    return (
+        not {"openai", "endpoint", "llm_judge"}.intersection(uses)
+        and not settings.expansion.enabled
+        and settings.negation.check != "model"
+    )
 
 
 def _conversation(collections: Collections, wanted: Wanted) -> Conversation:

@@ -36,8 +36,12 @@ def create_app(served: Served, rules: Rules) -> FastAPI:
     """The application of a server; starting it starts the workers."""
 
     @asynccontextmanager
-    async def life(_: FastAPI) -> AsyncIterator[None]:
-        await served.start()
+    async def life(app: FastAPI) -> AsyncIterator[None]:
+        try:
+            await served.start()
+        except Exception as error:
+            app.state.failure = error
+            raise
         try:
             yield
         finally:
@@ -46,6 +50,7 @@ def create_app(served: Served, rules: Rules) -> FastAPI:
     # No /docs: that page would load scripts from another host.
     app = FastAPI(title="kb", version=__version__, lifespan=life, docs_url=None, redoc_url=None)
     app.state.served = served
+    app.state.failure = None  # why it could not be started
     for router in ROUTERS:
         app.include_router(router)
     for kind, handler in ((Refusal, _refused), (KbError, _failed), (ClientGone, _gone)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import socket
@@ -17,12 +18,13 @@ import uvicorn
 from kb import command
 from kb.knowledge_base import KnowledgeBase
 from kb.settings import Settings
+from kb.web.answer_process import Launch
 from kb.web.app import create_app
 from kb.web.collections import Collections
 from kb.web.connections import patient_for
 from kb.web.guard import Rules
 from kb.web.jobs import Jobs
-from kb.web.pool import Launch, Pool
+from kb.web.pool import Pool
 from kb.web.served import Served
 
 _GRACE_SECONDS = 5
@@ -54,15 +56,21 @@ def serve(settings: Settings, config: str | None, overrides: dict[str, Any], ent
         config: The configuration file they were read from, as it was given.
         overrides: What wins over it.
         entrance: Where to listen, and whom to let in.
+
+    Raises:
+        ConfigError: with these settings no question can be answered.
     """
     base = KnowledgeBase.open(config, **overrides)
     collections = Collections(base)
     section = settings.web
     served = Served(collections, Pool(Launch(config, overrides), settings), Jobs(collections), section)
     rules = Rules.of(section.host, entrance.token, section.allowed_hosts, section.allowed_origins)
+    app = create_app(served, rules)
+    # What fails is told by kb.logs; uvicorn would print what a request held as well.
+    logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
     server = _Server(
         uvicorn.Config(
-            create_app(served, rules),
+            app,
             log_config=None,
             access_log=False,
             server_header=False,
@@ -82,6 +90,8 @@ def serve(settings: Settings, config: str | None, overrides: dict[str, Any], ent
     )
     with _signals_end_it():
         server.run(sockets=[entrance.listening])
+    if app.state.failure is not None:
+        raise app.state.failure
     if not server.started:
         return command.ERROR
     if served.jobs.busy:  # an ingest that is killed loses nothing; waiting for its end could take hours
