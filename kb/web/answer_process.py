@@ -82,6 +82,8 @@ class AnswerProcess:
         self._numbers = count(1)
         self._jobs: dict[int, Job] = {}
         self._ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        # Looked at: who waits for it may have been cancelled.
+        self._ready.add_done_callback(lambda ready: ready.cancelled() or ready.exception())
         self._reading = asyncio.ensure_future(self._read())
 
     @classmethod
@@ -178,7 +180,6 @@ class AnswerProcess:
     def _died(self, how: str) -> None:
         if not self._ready.done():
             self._ready.set_exception(StartFault(f"the process that answers {how}"))
-            self._ready.exception()  # looked at: who waits for it may have been cancelled
         died = Refusal(503, "worker_died", f"the process that was answering {how}; ask again", 1.0)
         for number, job in tuple(self._jobs.items()):
             job.told.put_nowait(stream_event("error", {**died.body, "status": died.status}))

@@ -51,6 +51,7 @@ class Pool:
         self._keepers: list[asyncio.Task[None]] = []
         self._failed: str | None = None
         """Why the last process could not be started; None when one could."""
+        self._started = False
         self._closing = False
 
     @property
@@ -77,6 +78,7 @@ class Pool:
         if fault is not None and fault.is_settings:
             await self.close()
             raise ConfigError(str(fault))
+        self._started = True
 
     async def close(self) -> None:
         """End all processes; who waits is refused."""
@@ -148,7 +150,8 @@ class Pool:
             except (StartFault, OSError) as error:
                 fault = error if isinstance(error, StartFault) else StartFault(f"no process can be started: {error}")
                 self._failed = str(fault)
-                note("worker failed", str(fault))
+                if self._started or not fault.is_settings:  # else it is the error that ends the command
+                    note("worker failed", str(fault))
                 if not first.done():
                     first.set_result(fault)
             pause = 0.0 if time.monotonic() - started > _LASTED_SECONDS else min(2 * pause + 1, _MOST_PAUSE_SECONDS)

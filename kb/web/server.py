@@ -8,7 +8,7 @@ import signal
 import socket
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -88,7 +88,7 @@ def serve(settings: Settings, config: str | None, overrides: dict[str, Any], ent
         f"{'https' if entrance.certificate else 'http'}://{_shown(section.host)}:"
         f"{entrance.listening.getsockname()[1]}/",
     )
-    with _signals_end_it():
+    with _signals_end_it(), suppress(SystemExit):  # of a start that failed
         server.run(sockets=[entrance.listening])
     if app.state.failure is not None:
         raise app.state.failure
