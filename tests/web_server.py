@@ -124,7 +124,7 @@ def _address(process: subprocess.Popen[str], log: list[str]) -> str:
     while time.monotonic() < deadline:
         for line in log:
             if found := re.search(r"kb answers at (\S+)", line):
-                return found[1].rstrip("/")
+                return found[1].rstrip("/").replace("//0.0.0.0", "//127.0.0.1")
         assert process.poll() is None or not log, "".join(log)
         time.sleep(0.02)
     raise AssertionError(f"the server did not start: {''.join(log)}")

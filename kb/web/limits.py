@@ -106,7 +106,10 @@ class Limits:
         return Refusal(429, "too_many", "too many requests; wait a moment", wait) if wait else None
 
     def _announced_fault(self, scope: Scope) -> Refusal | None:
-        length = Headers(scope=scope).get("content-length", "0")
+        headers = Headers(scope=scope)
+        if "content-length" in headers and "transfer-encoding" in headers:  # a proxy in front may have read the other
+            return Refusal(400, "bad_request", "a request has one length, not two", headers={"Connection": "close"})
+        length = headers.get("content-length", "0")
         is_number = length.isascii() and length.isdigit() and len(length) <= _MOST_DIGITS
         return None if is_number and int(length) <= self._most(scope) else self._too_large(scope)
 

@@ -6,6 +6,7 @@ import logging
 import os
 import signal
 import socket
+import ssl
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -16,6 +17,7 @@ from typing import Any
 import uvicorn
 
 from kb import command
+from kb.errors import ConfigError
 from kb.knowledge_base import KnowledgeBase
 from kb.settings import Settings
 from kb.web.answer_process import Launch
@@ -88,8 +90,14 @@ def serve(settings: Settings, config: str | None, overrides: dict[str, Any], ent
         f"{'https' if entrance.certificate else 'http'}://{_shown(section.host)}:"
         f"{entrance.listening.getsockname()[1]}/",
     )
-    with _signals_end_it(), suppress(SystemExit):  # of a start that failed
-        server.run(sockets=[entrance.listening])
+    try:
+        with _signals_end_it(), suppress(SystemExit):  # of a start that failed
+            server.run(sockets=[entrance.listening])
+    except ssl.SSLError as error:
+        raise ConfigError(
+            f"[web] tls_cert_file {entrance.certificate} and tls_key_file {entrance.key} are no certificate in PEM and "
+            f"its key: {error.reason or error}"
+        ) from error
     if app.state.failure is not None:
         raise app.state.failure
     if not server.started:
