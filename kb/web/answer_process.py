@@ -50,6 +50,8 @@ class Job:
         self._number = number
         self.told: asyncio.Queue[Event | None] = asyncio.Queue()
         """Events as they come; None: that was the last. An answer is some kilobytes, however slowly it is read."""
+        self.died = False
+        """Whether the process has died with it."""
 
     async def events(self, way: str, wanted: Wanted) -> AsyncGenerator[Event, None]:
         """Ask, and give what is told; leaving it stops the answer.
@@ -182,6 +184,7 @@ class AnswerProcess:
             self._ready.set_exception(StartFault(f"the process that answers {how}"))
         died = Refusal(503, "worker_died", f"the process that was answering {how}; ask again", 1.0)
         for number, job in tuple(self._jobs.items()):
+            job.died = True
             job.told.put_nowait(stream_event("error", {**died.body, "status": died.status}))
             job.told.put_nowait(None)
             self.forget(number)

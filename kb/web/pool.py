@@ -96,16 +96,26 @@ class Pool:
         Raises:
             Refusal: nobody is free, and too many wait.
         """
-        job = await self._job()
-        async with aclosing(job.events("stream", wanted)) as events:
+        async with aclosing(self._events("stream", wanted)) as events:
             async for one in events:
                 yield one
 
     async def search(self, wanted: Wanted) -> Event:
         """`found` or `error`; see `stream`."""
-        job = await self._job()
-        async with aclosing(job.events("search", wanted)) as events:
+        async with aclosing(self._events("search", wanted)) as events:
             return await anext(events)
+
+    async def _events(self, way: str, wanted: Wanted) -> AsyncGenerator[Event, None]:
+        for is_last in (False, True):
+            job = await self._job()
+            async with aclosing(job.events(way, wanted)) as events:
+                first = await anext(events)
+                if job.died and not is_last:
+                    continue  # nothing was told, so another one may answer; a question that kills kills two at most
+                yield first
+                async for one in events:
+                    yield one
+                return
 
     async def _job(self) -> Job:
         """A place in a process: in the order in which it was asked for."""

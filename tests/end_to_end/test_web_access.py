@@ -13,7 +13,7 @@ import pytest
 
 from tests.certificates import loopback_certificate
 from tests.commands import one_line, run
-from tests.web_server import PERSISTENT, WebServer, serving
+from tests.web_server import WebServer, serving
 
 TOKEN = "a-token-that-nobody-guesses-0123"
 QUESTION = "What is the secret recipe of the canteen?"
@@ -149,6 +149,6 @@ def test_a_certificate_that_is_none_is_told_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "cert.pem").write_text("no certificate")
     config = '[web]\ntls_cert_file = "cert.pem"\ntls_key_file = "cert.pem"\n'
     (tmp_path / "config.toml").write_text(config)
-    done = run("kb.serve", "--port", "0", cwd=tmp_path, env=PERSISTENT)
+    done = run("kb.serve", "--port", "0", cwd=tmp_path)
     assert done.returncode == 2
     assert str(tmp_path / "cert.pem") in one_line(done)

@@ -27,6 +27,8 @@ QUESTIONS = [
     ("有給休暇は何日ありますか？", "休暇.md"),
 ]
 
+CHROMA = {"KB_STORE__USE": "chroma"}
+
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebServer]:
@@ -37,7 +39,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebServer]:
         file.write_text(text, encoding="utf-8")
     with KnowledgeBase.open(**settings(folder)) as base:
         base.ingest()
-    with serving(folder, "[web]\ningest_at_start = false\nworkers = 2\n") as served:
+    with serving(folder, "[web]\ningest_at_start = false\nworkers = 2\n", env=CHROMA) as served:
         yield served
 
 

@@ -17,7 +17,7 @@ import pytest
 from kb.web.answering import broken
 from tests.commands import INGEST, one_line, run
 from tests.llm_server import Reply, Request, ScriptedServer, chunk, stream_bytes
-from tests.web_server import PERSISTENT, WebServer, serving
+from tests.web_server import WebServer, serving
 
 QUESTION = "What does a 429 mean?"
 SAID = "A 429 means too many requests [1]."
@@ -62,7 +62,7 @@ def ingested(folder: Path) -> None:
     (folder / "documents").mkdir(exist_ok=True)
     (folder / "documents" / "limits.md").write_text("# Limits\n\nA 429 means too many requests. Wait a moment.\n")
     (folder / "config.toml").write_text('documents_dir = "documents"\ndata_dir = "data"\n')
-    assert run(INGEST, cwd=folder, env=PERSISTENT).returncode == 0
+    assert run(INGEST, cwd=folder).returncode == 0
 
 
 def children(pid: int) -> list[int]:
@@ -184,7 +184,7 @@ def test_what_is_ingested_meanwhile_is_found_by_all_processes(tmp_path: Path) ->
         asked = [server.client.get("/search", params={"q": "garden gnomes"}).json()["hits"] for _ in range(4)]
         assert "gnomes.md" not in str(asked)
         (tmp_path / "documents" / "gnomes.md").write_text("# Gnomes\n\nGarden gnomes guard the server room.\n")
-        assert run(INGEST, cwd=tmp_path, env=PERSISTENT).returncode == 0
+        assert run(INGEST, cwd=tmp_path).returncode == 0
         with ThreadPoolExecutor(4) as clients:
             found = list(clients.map(lambda _: server.client.get("/search", params={"q": "garden gnomes"}), range(8)))
         assert all("gnomes.md" in one.text for one in found)
@@ -240,7 +240,7 @@ def test_a_killed_server_takes_its_processes_with_it(tmp_path: Path) -> None:
 
 def test_a_key_that_is_missing_is_told_before_anything_is_served(tmp_path: Path) -> None:
     (tmp_path / "config.toml").write_text('[generation]\nuse = "openai"\n')
-    done = run(SERVE, "--port", "0", cwd=tmp_path, env=PERSISTENT)
+    done = run(SERVE, "--port", "0", cwd=tmp_path)
     assert done.returncode == 2
     assert one_line(done).startswith("error: ")
     assert "OPENAI_API_KEY" in done.stderr
