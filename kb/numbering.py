@@ -36,15 +36,30 @@ class Numbering:
 
     def __init__(self, known: Mapping[str, int] | None = None) -> None:
         self._numbers = dict(known or {})
+        self._last = max(self._numbers.values(), default=0)
+
+    @classmethod
+    def resumed(cls, known: Iterable[tuple[str, int]]) -> Numbering:
+        """Go on from what somebody else has kept: where it contradicts itself, what comes first counts."""
+        numbers: dict[str, int] = {}
+        taken: set[int] = set()
+        for chunk_id, number in known:
+            if chunk_id not in numbers and number not in taken and number > 0:
+                numbers[chunk_id] = number
+                taken.add(number)
+        return cls(numbers)
 
     @property
     def known(self) -> Mapping[str, int]:
-        """All numbers given so far, rising."""
+        """All numbers given so far."""
         return self._numbers
 
     def of(self, chunk_id: str) -> int:
         """The number of a chunk, given now when it has none."""
-        return self._numbers.setdefault(chunk_id, len(self._numbers) + 1)
+        if chunk_id not in self._numbers:
+            self._last += 1
+            self._numbers[chunk_id] = self._last
+        return self._numbers[chunk_id]
 
     def copy(self) -> Numbering:
         """The same numbers, to go on with while it isn't known whether they will count."""

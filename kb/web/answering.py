@@ -19,7 +19,7 @@ from kb.answers import (
     TextPiece,
     UsageKnown,
 )
-from kb.conversation import Conversation
+from kb.conversation import Conversation, PastTurn
 from kb.display import answer_as_dict, citation_as_dict, claim_as_dict, hit_as_dict, usage_as_dict
 from kb.errors import KbError
 from kb.filters import Where
@@ -48,12 +48,10 @@ class Wanted:
 class _Bodies:
     """Makes plain values of the parts of one answer."""
 
-    searched: str = ""
     _documents: dict[str, str] = field(default_factory=dict)
 
     def found(self, result: SearchResult) -> dict[str, Any]:
         self._documents = {hit.chunk.id: hit.chunk.document_id for hit in _all_hits(result)}
-        self.searched = result.question
         return found_body(result)
 
     def citation(self, citation: Citation) -> dict[str, Any]:
@@ -66,20 +64,14 @@ class _Bodies:
     def claim(self, claim: Claim) -> dict[str, Any]:
         return {**claim_as_dict(claim), "evidence": [self.citation(one) for one in claim.evidence]}
 
-    def answer(self, answer: Answer) -> dict[str, Any]:
-        cited = {one.chunk_id: one.number for one in _cited(answer)}
+    def answer(self, answer: Answer, past: PastTurn) -> dict[str, Any]:
         return {
             **answer_as_dict(answer),
             "citations": [self.citation(one) for one in answer.citations],
             "claims": [self.claim(claim) for claim in answer.claims],
             "hits": [hit_body(hit) for hit in answer.hits],
             "notes": list(answer.notes),
-            "turn": {
-                "question": answer.question,
-                "searched": self.searched or answer.question,
-                "text": answer.text,
-                "cited": [{"number": number, "chunk_id": chunk_id} for chunk_id, number in cited.items()],
-            },
+            "turn": _turn_body(past),
         }
 
 
@@ -90,7 +82,7 @@ def events_of(collections: Collections, wanted: Wanted) -> Generator[Event, None
         conversation = _conversation(collections, wanted)
         for happened in conversation.stream(wanted.question, wanted.top_k, wanted.cutoff, _where(wanted)):
             if not isinstance(happened, Failed):
-                yield _event(happened, bodies)
+                yield _event(happened, bodies, conversation)
     except KbError as error:
         yield _refused(refusal_of(error))
     except Refusal as refusal:
@@ -169,14 +161,36 @@ def _is_local(settings: Settings) -> bool:
 
 
 def _conversation(collections: Collections, wanted: Wanted) -> Conversation:
-    return collections.get(wanted.collection).chat()
+    past = [
+        PastTurn(turn["question"], turn["searched"], turn["text"], _numbers(turn["cited"]), _numbers(turn["mentioned"]))
+        for turn in wanted.history
+    ]
+    return collections.get(wanted.collection).chat(past)
+
+
+def _numbers(cited: Iterable[Mapping[str, Any]]) -> dict[str, int]:
+    numbers: dict[str, int] = {}
+    for one in cited:
+        numbers.setdefault(one["chunk_id"], one["number"])
+    return numbers
+
+
+def _turn_body(past: PastTurn) -> dict[str, Any]:
+    """A turn as a client keeps it, and sends it with the next question."""
+    return {
+        "question": past.question,
+        "searched": past.searched,
+        "text": past.text,
+        "cited": [{"number": number, "chunk_id": chunk_id} for chunk_id, number in past.cited.items()],
+        "mentioned": [{"number": number, "chunk_id": chunk_id} for chunk_id, number in past.mentioned.items()],
+    }
 
 
 def _where(wanted: Wanted) -> Where | None:
     return Where.parse(wanted.where) if wanted.where else None
 
 
-def _event(happened: StreamEvent, bodies: _Bodies) -> Event:
+def _event(happened: StreamEvent, bodies: _Bodies, conversation: Conversation) -> Event:
     match happened:
         case HitsFound(result):
             return event("hits", bodies.found(result))
@@ -189,7 +203,7 @@ def _event(happened: StreamEvent, bodies: _Bodies) -> Event:
         case UsageKnown(usage):
             return event("usage", usage_as_dict(usage))
         case AnswerReady(answer):
-            return event("done", bodies.answer(answer))
+            return event("done", bodies.answer(answer, conversation.turns[-1].past))
         case Failed():
             raise AssertionError("its error is raised right after it")
 
@@ -200,7 +214,3 @@ def _refused(refusal: Refusal) -> Event:
 
 def _all_hits(result: SearchResult) -> Iterable[Hit]:
     return (*result.hits, *(drop.hit for drop in result.dropped))
-
-
-def _cited(answer: Answer) -> list[Citation]:
-    return [*answer.citations, *(one for claim in answer.claims for one in claim.evidence)]

@@ -10,6 +10,9 @@ _MOST_TURNS = 20
 _MOST_TEXT = 100_000
 _MOST_CITED = 200
 
+_MOST_QUESTION = 10_000
+
+Earlier = Annotated[str, StringConstraints(max_length=_MOST_QUESTION)]
 Text = Annotated[str, StringConstraints(max_length=_MOST_TEXT)]
 Name = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 
@@ -37,10 +40,12 @@ class Turn(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    question: Text
-    searched: Text
+    question: Earlier
+    searched: Earlier
     text: Text
     cited: list[Cited] = Field(default=[], max_length=_MOST_CITED)
+    mentioned: list[Cited] = Field(default=[], max_length=_MOST_CITED)
+    """Passages that got a number without being cited, as evidence of a claim."""
 
 
 class Question(BaseModel):

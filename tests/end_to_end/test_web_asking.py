@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import httpx
+import hypothesis
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kb import KnowledgeBase
+from kb.markers import find_markers
 from tests.web_server import WebServer, serving
 
 DOCUMENTS = {
@@ -158,3 +163,82 @@ def test_an_answer_has_what_its_description_says(server: WebServer) -> None:
     body = ask(server, question=QUESTIONS[0][0]).json()
     assert set(described["required"]) <= set(body)
     json.dumps(body, allow_nan=False)
+
+
+FOLLOW_UPS = [
+    ("How many days of leave do employees have?", "And when do unused ones expire?"),
+    ("退款在几天内退回原支付方式？", "运费呢？"),
+    ("有給休暇は何日ありますか？", "申請はいつまでですか？"),
+]
+
+
+@pytest.mark.parametrize(("first", "then"), FOLLOW_UPS)
+def test_a_follow_up_with_what_was_said_is_answered_as_in_one_conversation(
+    server: WebServer, first: str, then: str
+) -> None:
+    with KnowledgeBase.open(**settings(server.folder)) as base:
+        session = base.chat()
+        answers = [session.ask(first), session.ask(then), session.ask(first)]
+    history: list[dict[str, Any]] = []
+    for answer in answers:
+        body = ask(server, question=answer.question, history=history).json()
+        assert (body["text"], body["notes"]) == (answer.text, list(answer.notes))
+        assert [(c["number"], c["chunk_id"]) for c in body["citations"]] == [
+            (c.number, c.chunk_id) for c in answer.citations
+        ]
+        history.append(body["turn"])
+
+
+JSON_TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
+CITED = st.fixed_dictionaries(
+    {"number": st.integers(1, 12), "chunk_id": st.sampled_from([*"abc", "0" * 32]) | JSON_TEXT.filter(bool)}
+)
+TURNS = st.fixed_dictionaries(
+    {
+        "question": JSON_TEXT | st.sampled_from([question for question, _ in QUESTIONS]),
+        "searched": JSON_TEXT,
+        "text": JSON_TEXT,
+        "cited": st.lists(CITED, max_size=6),
+        "mentioned": st.lists(CITED, max_size=3),
+    }
+)
+
+
+@hypothesis.settings(max_examples=60)
+@given(st.lists(TURNS, max_size=4), st.sampled_from(["And in March?", "为什么？", "なぜですか？", QUESTIONS[1][0]]))
+def test_a_made_up_history_leads_to_an_answer_whose_numbers_name_one_passage_each(
+    server: WebServer, history: list[dict[str, Any]], question: str
+) -> None:
+    if history:
+        found = server.client.get("/search", params={"q": question}).json()["hits"]
+        history[0]["cited"] += [{"number": 1, "chunk_id": hit["chunk_id"]} for hit in found[:2]]  # one number for two
+    response = ask(server, question=question, history=history)
+    assert response.status_code == 200, response.text
+    body = response.json()
+    numbers = {citation["number"]: citation["chunk_id"] for citation in body["citations"]}
+    assert len(numbers) == len({citation["chunk_id"] for citation in body["citations"]})
+    if body["answered"]:
+        assert {number for marker in find_markers(body["text"]) for number in marker.numbers} <= set(numbers)
+
+
+@pytest.mark.parametrize(
+    "turn",
+    [
+        {"question": "a"},
+        {"question": "a", "searched": "a", "text": "b", "cited": [{"number": 0, "chunk_id": "c"}]},
+        {"question": "a", "searched": "a" * 10_001, "text": "b"},
+        {"question": "a", "searched": "a", "text": "b", "more": 1},
+        "a",
+    ],
+)
+def test_a_history_that_is_none_is_refused(server: WebServer, turn: object) -> None:
+    assert ask(server, question="a?", history=[turn]).status_code == 422
+    assert ask(server, question="a?", history=[turn] * 21).status_code == 422
+
+
+def test_a_long_history_takes_no_long_time(server: WebServer) -> None:
+    said = "and in a b c, 呢？ " * 500
+    turn = {"question": said, "searched": said, "text": "x" * 5_000}
+    started = time.monotonic()
+    assert ask(server, question="And in March?", history=[turn] * 20).status_code == 200
+    assert time.monotonic() - started < 10
