@@ -46,7 +46,7 @@ class PastTurn:
     question: str
     """As it was asked."""
     searched: str
-    """As a question of its own; see `Turn`."""
+    """As a question of its own; see `Turn`. Empty: not known."""
     text: str
     """Of the answer."""
     cited: Mapping[str, int] = field(default_factory=dict)
@@ -199,7 +199,7 @@ class Conversation:
         for turn in past:
             by_words = followed(topic, turn.question) if self._rewrites else begun(turn.question)
             # Else a model has rewritten it, or what it leans on is not among these turns.
-            topic = by_words if by_words.standing == turn.searched else begun(turn.searched)
+            topic = by_words if turn.searched in ("", by_words.standing) else begun(turn.searched)
         return topic
 
     def _standing(self, question: str) -> tuple[Topic, tuple[str, ...]]:
@@ -209,7 +209,7 @@ class Conversation:
         by_words = followed(self._topic, question)
         if self._rewriter is None:
             return by_words, ()
-        said = [Said(turn.searched, turn.text) for turn in self._past[-TURNS_SHOWN:]]
+        said = [Said(turn.searched or turn.question, turn.text) for turn in self._past[-TURNS_SHOWN:]]
         try:
             found = self._rewriter.rewritten(question, said)
         except ServiceError as error:

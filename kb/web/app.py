@@ -9,14 +9,14 @@ from fastapi import APIRouter, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
 from kb import __version__
 from kb.errors import KbError
-from kb.web import asking, overview, page
+from kb.web import asking, completions, overview, page
 from kb.web.guard import Guard, Rules
 from kb.web.limits import Limits
-from kb.web.refusals import Refusal, refusal_of, unforeseen
+from kb.web.refusals import Refusal, answered, refusal_of, unforeseen
 from kb.web.request_log import RequestLog
 from kb.web.served import Served
 from kb.web.sse import ClientGone
@@ -27,6 +27,7 @@ _CLIENT_GONE = 499
 
 ROUTERS: tuple[APIRouter, ...] = (
     asking.router,
+    completions.router,
     overview.router,
     page.router,
 )
@@ -78,38 +79,40 @@ def create_app(served: Served, rules: Rules) -> FastAPI:
     return app
 
 
-def _answer(refusal: Refusal) -> Response:
-    return JSONResponse(refusal.body, refusal.status, refusal.all_headers)
+def _answer(refusal: Refusal, request: Request) -> Response:
+    return answered(refusal, request.url.path)
 
 
-async def _refused(_: Request, error: Exception) -> Response:
+async def _refused(request: Request, error: Exception) -> Response:
     assert isinstance(error, Refusal), "registered for it"
-    return _answer(error)
+    return _answer(error, request)
 
 
-async def _failed(_: Request, error: Exception) -> Response:
+async def _failed(request: Request, error: Exception) -> Response:
     assert isinstance(error, KbError), "registered for it"
-    return _answer(refusal_of(error))
+    return _answer(refusal_of(error), request)
 
 
 async def _gone(_: Request, error: Exception) -> Response:
     return Response(status_code=_CLIENT_GONE)
 
 
-async def _invalid(_: Request, error: Exception) -> Response:
+async def _invalid(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError), "registered for it"
     # Where and what is wrong, never the value: it may be anything.
     faults = [f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in error.errors()[:3]]
-    return _answer(Refusal(422, "bad_request", "; ".join(faults)))
+    return _answer(Refusal(422, "bad_request", "; ".join(faults)), request)
 
 
-async def _http(_: Request, error: Exception) -> Response:
+async def _http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException), "registered for it"
     kinds = {404: "not_found", 405: "method_not_allowed"}
     message = "there is nothing at this address" if error.status_code == 404 else str(error.detail)
     headers = dict(error.headers or {})
-    return _answer(Refusal(error.status_code, kinds.get(error.status_code, "bad_request"), message, headers=headers))
+    return _answer(
+        Refusal(error.status_code, kinds.get(error.status_code, "bad_request"), message, headers=headers), request
+    )
 
 
 async def _unforeseen(request: Request, error: Exception) -> Response:
-    return _answer(unforeseen(error, f"{request.method} {request.url.path}"))
+    return _answer(unforeseen(error, f"{request.method} {request.url.path}"), request)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
@@ -26,7 +27,7 @@ FAULTS: dict[int | str, dict[str, Any]] = {
 async def ask(asked: Question, here: Here, request: Request) -> Response:
     """Answer a question from the documents, or say that they don't."""
     wanted = wanted_of(asked, here)
-    return _as_json(await unless_gone(request, _last(here.pool.stream(wanted))))
+    return _as_json(await unless_gone(request, whole_answer(here.pool.stream(wanted))))
 
 
 @router.post(
@@ -36,7 +37,8 @@ async def ask(asked: Question, here: Here, request: Request) -> Response:
 )
 async def ask_stream(asked: Question, here: Here, request: Request) -> Response:
     """The same while it is written: events `hits`, `text`, `citation`, `verdict`, `usage`, then `done` or `error`."""
-    return await begun(here.pool.stream(wanted_of(asked, here)), here, request)
+    events = await begun(here.pool.stream(wanted_of(asked, here)), request)
+    return EventStream(events, here.section.heartbeat_seconds, here.section.idle_seconds)
 
 
 @router.get("/search", responses={200: {"model": SearchBody}, **FAULTS})
@@ -50,7 +52,7 @@ async def search(
     where: Annotated[list[str], Query(max_length=50, description="As `kind=pdf`, `page=3-7`")] = [],  # noqa: B006
 ) -> Response:
     """Find passages without writing an answer."""
-    wanted = Wanted(_question(q, here), collection, top_k, cutoff, tuple(where))
+    wanted = Wanted(question_of(q, here), collection, top_k, cutoff, tuple(where))
     return _as_json(await unless_gone(request, here.pool.search(wanted)))
 
 
@@ -61,11 +63,11 @@ def wanted_of(asked: Question, here: Served) -> Wanted:
         Refusal: the question is blank, or too long.
     """
     history = tuple(turn.model_dump() for turn in asked.history)
-    question = _question(asked.question, here)
+    question = question_of(asked.question, here)
     return Wanted(question, asked.collection, asked.top_k, asked.cutoff, tuple(asked.where), history)
 
 
-async def begun(events: AsyncGenerator[Event, None], here: Served, request: Request) -> Response:
+async def begun(events: AsyncGenerator[Event, None], request: Request) -> AsyncGenerator[Event, None]:
     """A stream whose first event is there: what goes wrong before is an HTTP answer of its own.
 
     Raises:
@@ -80,17 +82,36 @@ async def begun(events: AsyncGenerator[Event, None], here: Served, request: Requ
         raise
 
     async def whole() -> AsyncGenerator[Event, None]:
-        try:
+        async with aclosing(events):
             yield first
             async for one in events:
                 yield one
-        finally:
-            await events.aclose()
 
-    return EventStream(whole(), here.section.heartbeat_seconds, here.section.idle_seconds)
+    return whole()
 
 
-def _question(text: str, here: Served) -> str:
+async def whole_answer(events: AsyncGenerator[Event, None]) -> Event:
+    """The last event of a stream, `done`.
+
+    Raises:
+        Refusal: the stream ended with an error.
+    """
+    last: Event | None = None
+    async with aclosing(events):
+        async for one in events:
+            last = one
+    assert last is not None, "a stream ends with done or error"
+    if last.name == "error":
+        raise _refusal(last)
+    return last
+
+
+def question_of(text: str, here: Served) -> str:
+    """A question without the blanks around it.
+
+    Raises:
+        Refusal: it is too long, or none.
+    """
     most = here.section.question_characters
     if len(text) > most:
         raise Refusal(422, "bad_request", f"the question has {len(text):,} characters; at most {most:,} are taken")
@@ -98,17 +119,6 @@ def _question(text: str, here: Served) -> str:
     if not any(character.isprintable() and not character.isspace() for character in text):
         raise Refusal(422, "bad_request", "the question is empty")
     return text.strip()
-
-
-async def _last(events: AsyncGenerator[Event, None]) -> Event:
-    last: Event | None = None
-    try:
-        async for one in events:
-            last = one
-    finally:
-        await events.aclose()
-    assert last is not None, "a stream ends with done or error"
-    return last
 
 
 def _as_json(result: Event) -> Response:

@@ -6,14 +6,14 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
-_MOST_TURNS = 20
-_MOST_TEXT = 100_000
+MOST_TURNS = 20
+MOST_TEXT = 100_000
 _MOST_CITED = 200
 
-_MOST_QUESTION = 10_000
+MOST_QUESTION = 10_000
 
-Earlier = Annotated[str, StringConstraints(max_length=_MOST_QUESTION)]
-Text = Annotated[str, StringConstraints(max_length=_MOST_TEXT)]
+Earlier = Annotated[str, StringConstraints(max_length=MOST_QUESTION)]
+Text = Annotated[str, StringConstraints(max_length=MOST_TEXT)]
 Name = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 
 
@@ -56,7 +56,7 @@ class Question(BaseModel):
         json_schema_extra={"examples": [{"question": "What does a 429 mean and how should I handle it?"}]},
     )
 
-    question: Annotated[str, StringConstraints(min_length=1, max_length=_MOST_TEXT, strip_whitespace=True)]
+    question: Annotated[str, StringConstraints(min_length=1, max_length=MOST_TEXT, strip_whitespace=True)]
     collection: Name | None = None
     top_k: int | None = Field(default=None, ge=1, le=100)
     cutoff: float | None = Field(default=None, ge=-1, le=1, allow_inf_nan=False)
@@ -64,7 +64,7 @@ class Question(BaseModel):
         default=[], max_length=50, description="Search only what passes: `kind=pdf`, `page=3-7`, `path=handbook`"
     )
     history: list[Turn] = Field(
-        default=[], max_length=_MOST_TURNS, description="The turns before, so that the question may lean on them"
+        default=[], max_length=MOST_TURNS, description="The turns before, so that the question may lean on them"
     )
 
 

@@ -8,10 +8,9 @@ from collections import OrderedDict
 from collections.abc import Callable
 
 from starlette.datastructures import Headers
-from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from kb.web.refusals import Refusal
+from kb.web.refusals import Refusal, answered
 
 _JSON_BYTES = 1_000_000
 """Of a request in JSON: a question and a conversation, which both have limits of their own."""
@@ -147,4 +146,4 @@ class Limits:
 
 
 async def _refuse(refusal: Refusal, scope: Scope, receive: Receive, send: Send) -> None:
-    await JSONResponse(refusal.body, refusal.status, refusal.all_headers)(scope, receive, send)
+    await answered(refusal, scope["path"])(scope, receive, send)
