@@ -53,6 +53,8 @@ class PastTurn:
     """The numbers of the chunks that the answer cites, by their ids."""
     mentioned: Mapping[str, int] = field(default_factory=dict)
     """Those of other chunks that got one, as evidence of a claim."""
+    highest: int = 0
+    """The highest number given so far, in case earlier turns are left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +112,8 @@ class Conversation:
         """With those of `_turns`."""
         self._topic = self._topic_of(self._past)
         self._numbering = Numbering.resumed(
-            pair for turn in self._past for numbers in (turn.cited, turn.mentioned) for pair in numbers.items()
+            (pair for turn in self._past for numbers in (turn.cited, turn.mentioned) for pair in numbers.items()),
+            max((turn.highest for turn in self._past), default=0),
         )
 
     @property
@@ -186,7 +189,7 @@ class Conversation:
         cited = {one.chunk_id: one.number for one in answer.citations}
         new = numbering.known.items() - self._numbering.known.items() - cited.items()
         mentioned = dict(sorted(new, key=itemgetter(1)))
-        past = PastTurn(question, topic.standing, answer.text, cited, mentioned)
+        past = PastTurn(question, topic.standing, answer.text, cited, mentioned, numbering.highest)
         self._turns += (Turn(question, topic.standing, answer, past),)
         self._past += (past,)
         self._topic, self._numbering = topic, numbering

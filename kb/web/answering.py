@@ -162,7 +162,14 @@ def _is_local(settings: Settings) -> bool:
 
 def _conversation(collections: Collections, wanted: Wanted) -> Conversation:
     past = [
-        PastTurn(turn["question"], turn["searched"], turn["text"], _numbers(turn["cited"]), _numbers(turn["mentioned"]))
+        PastTurn(
+            turn["question"],
+            turn["searched"],
+            turn["text"],
+            _numbers(turn["cited"]),
+            _numbers(turn["mentioned"]),
+            turn["highest"],
+        )
         for turn in wanted.history
     ]
     return collections.get(wanted.collection).chat(past)
@@ -183,6 +190,7 @@ def _turn_body(past: PastTurn) -> dict[str, Any]:
         "text": past.text,
         "cited": [{"number": number, "chunk_id": chunk_id} for chunk_id, number in past.cited.items()],
         "mentioned": [{"number": number, "chunk_id": chunk_id} for chunk_id, number in past.mentioned.items()],
+        "highest": past.highest,
     }
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
 
 from fastapi import APIRouter, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -21,6 +23,9 @@ from kb.web.request_log import RequestLog
 from kb.web.served import Served
 from kb.web.sse import ClientGone
 
+if TYPE_CHECKING:
+    from mcp.server.mcpserver import MCPServer
+
 _BYTES_PER_MEGABYTE = 1024 * 1024
 _CLIENT_GONE = 499
 """As nginx notes it; nobody reads this answer."""
@@ -35,6 +40,7 @@ ROUTERS: tuple[APIRouter, ...] = (
 
 def create_app(served: Served, rules: Rules) -> FastAPI:
     """The application of a server; starting it starts the workers."""
+    agents = _for_agents(served)
 
     @asynccontextmanager
     async def life(app: FastAPI) -> AsyncIterator[None]:
@@ -44,7 +50,8 @@ def create_app(served: Served, rules: Rules) -> FastAPI:
             app.state.failure = error
             raise
         try:
-            yield
+            async with nullcontext() if agents is None else agents.session_manager.run():
+                yield
         finally:
             await served.close()
 
@@ -54,6 +61,10 @@ def create_app(served: Served, rules: Rules) -> FastAPI:
     app.state.failure = None  # why it could not be started
     for router in ROUTERS:
         app.include_router(router)
+    if agents is not None:
+        from kb.web.agents import over_http
+
+        app.router.routes.extend(over_http(agents))
     for kind, handler in ((Refusal, _refused), (KbError, _failed), (ClientGone, _gone)):
         app.add_exception_handler(kind, handler)
     app.add_exception_handler(RequestValidationError, _invalid)
@@ -77,6 +88,15 @@ def create_app(served: Served, rules: Rules) -> FastAPI:
     app.add_middleware(Guard, rules=rules)
     app.add_middleware(RequestLog)
     return app
+
+
+def _for_agents(served: Served) -> MCPServer[Any] | None:
+    """Tools for agents at /mcp, where their package is installed."""
+    if find_spec("mcp") is None:
+        return None
+    from kb.web.agents import agent_server
+
+    return agent_server(served.pool, served.collections)
 
 
 def _answer(refusal: Refusal, request: Request) -> Response:

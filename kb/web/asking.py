@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import AsyncGenerator
-from contextlib import aclosing
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
@@ -12,7 +9,7 @@ from starlette.responses import Response
 
 from kb.web.answering import Wanted
 from kb.web.forms import AnswerBody, Fault, Name, Question, SearchBody
-from kb.web.refusals import Refusal
+from kb.web.outcome import begun, question_of, told, whole_answer
 from kb.web.served import Here, Served
 from kb.web.sse import Event, EventStream, unless_gone
 
@@ -52,8 +49,8 @@ async def search(
     where: Annotated[list[str], Query(max_length=50, description="As `kind=pdf`, `page=3-7`")] = [],  # noqa: B006
 ) -> Response:
     """Find passages without writing an answer."""
-    wanted = Wanted(question_of(q, here), collection, top_k, cutoff, tuple(where))
-    return _as_json(await unless_gone(request, here.pool.search(wanted)))
+    wanted = Wanted(question_of(q, here.section.question_characters), collection, top_k, cutoff, tuple(where))
+    return _as_json(told(await unless_gone(request, here.pool.search(wanted))))
 
 
 def wanted_of(asked: Question, here: Served) -> Wanted:
@@ -63,71 +60,9 @@ def wanted_of(asked: Question, here: Served) -> Wanted:
         Refusal: the question is blank, or too long.
     """
     history = tuple(turn.model_dump() for turn in asked.history)
-    question = question_of(asked.question, here)
+    question = question_of(asked.question, here.section.question_characters)
     return Wanted(question, asked.collection, asked.top_k, asked.cutoff, tuple(asked.where), history)
 
 
-async def begun(events: AsyncGenerator[Event, None], request: Request) -> AsyncGenerator[Event, None]:
-    """A stream whose first event is there: what goes wrong before is an HTTP answer of its own.
-
-    Raises:
-        Refusal: it went wrong.
-    """
-    try:
-        first = await unless_gone(request, anext(events))
-        if first.name == "error":
-            raise _refusal(first)
-    except BaseException:
-        await events.aclose()
-        raise
-
-    async def whole() -> AsyncGenerator[Event, None]:
-        async with aclosing(events):
-            yield first
-            async for one in events:
-                yield one
-
-    return whole()
-
-
-async def whole_answer(events: AsyncGenerator[Event, None]) -> Event:
-    """The last event of a stream, `done`.
-
-    Raises:
-        Refusal: the stream ended with an error.
-    """
-    last: Event | None = None
-    async with aclosing(events):
-        async for one in events:
-            last = one
-    assert last is not None, "a stream ends with done or error"
-    if last.name == "error":
-        raise _refusal(last)
-    return last
-
-
-def question_of(text: str, here: Served) -> str:
-    """A question without the blanks around it.
-
-    Raises:
-        Refusal: it is too long, or none.
-    """
-    most = here.section.question_characters
-    if len(text) > most:
-        raise Refusal(422, "bad_request", f"the question has {len(text):,} characters; at most {most:,} are taken")
-    # Blanks of any script, a byte order mark and control characters alone are no question.
-    if not any(character.isprintable() and not character.isspace() for character in text):
-        raise Refusal(422, "bad_request", "the question is empty")
-    return text.strip()
-
-
 def _as_json(result: Event) -> Response:
-    if result.name == "error":
-        raise _refusal(result)
     return Response(result.data, media_type="application/json")
-
-
-def _refusal(failed: Event) -> Refusal:
-    told = json.loads(failed.data)
-    status = told["status"]
-    return Refusal(status, told["error"], told["message"], 1.0 if status in (429, 503) else None)

@@ -44,6 +44,7 @@ class CompletionRequest(BaseModel):
     stream_options: StreamOptions | None = None
     n: int | None = None
     tools: list[dict[str, Any]] | None = None
+    functions: list[dict[str, Any]] | None = None
 
 
 class UrlCitation(BaseModel):

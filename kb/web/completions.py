@@ -20,7 +20,6 @@ from starlette.responses import JSONResponse, Response
 from kb.display import place
 from kb.markers import find_markers
 from kb.web.answering import Wanted
-from kb.web.asking import begun, question_of, whole_answer
 from kb.web.completion_forms import (
     Annotation,
     Choice,
@@ -34,7 +33,8 @@ from kb.web.completion_forms import (
     ModelList,
     UrlCitation,
 )
-from kb.web.forms import MOST_QUESTION, MOST_TEXT, MOST_TURNS
+from kb.web.forms import MOST_TEXT, MOST_TURNS, Turn
+from kb.web.outcome import begun, question_of, whole_answer
 from kb.web.refusals import Refusal, openai_body
 from kb.web.served import Here, Served
 from kb.web.sse import Event, EventStream, event, unless_gone
@@ -88,13 +88,17 @@ def _wanted(asked: CompletionRequest, here: Served) -> Wanted:
     """
     if asked.n not in (None, 1):
         raise Refusal(400, "bad_request", "n: there is one answer to a question")
-    if asked.tools:
+    if asked.tools or asked.functions:
         raise Refusal(400, "bad_request", "tools: none are called here; agents are served over MCP")
     collection = _collection(asked.model, here)
     last = asked.messages[-1]
     if last.role != "user":
         raise Refusal(400, "bad_request", "messages: the last one has to be the user's question")
-    return Wanted(question_of(_text(last), here), collection, history=tuple(_turns(asked.messages[:-1])))
+    return Wanted(
+        question_of(_text(last), here.section.question_characters),
+        collection,
+        history=tuple(_turns(asked.messages[:-1])),
+    )
 
 
 def _collection(model: str, here: Served) -> str | None:
@@ -117,8 +121,7 @@ def _turns(messages: Sequence[Message]) -> Iterator[dict[str, Any]]:
     said = [message for message in messages if message.role in ("user", "assistant")]
     answered = [(a, b) for a, b in pairwise(said) if (a.role, b.role) == ("user", "assistant")]
     for question, answer in answered[-MOST_TURNS:]:
-        asked = _text(question)[:MOST_QUESTION]
-        yield {"question": asked, "searched": "", "text": _text(answer)[:MOST_TEXT], "cited": [], "mentioned": []}
+        yield Turn(question=_text(question)[:MOST_TEXT], searched="", text=_text(answer)[:MOST_TEXT]).model_dump()
 
 
 async def _chunks(

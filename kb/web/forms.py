@@ -10,9 +10,6 @@ MOST_TURNS = 20
 MOST_TEXT = 100_000
 _MOST_CITED = 200
 
-MOST_QUESTION = 10_000
-
-Earlier = Annotated[str, StringConstraints(max_length=MOST_QUESTION)]
 Text = Annotated[str, StringConstraints(max_length=MOST_TEXT)]
 Name = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 
@@ -40,12 +37,14 @@ class Turn(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    question: Earlier
-    searched: Earlier
+    question: Text
+    searched: Text
     text: Text
     cited: list[Cited] = Field(default=[], max_length=_MOST_CITED)
     mentioned: list[Cited] = Field(default=[], max_length=_MOST_CITED)
     """Passages that got a number without being cited, as evidence of a claim."""
+    highest: int = Field(default=0, ge=0, le=1_000_000)
+    """The highest number given so far."""
 
 
 class Question(BaseModel):

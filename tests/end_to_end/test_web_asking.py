@@ -226,7 +226,7 @@ def test_a_made_up_history_leads_to_an_answer_whose_numbers_name_one_passage_eac
     [
         {"question": "a"},
         {"question": "a", "searched": "a", "text": "b", "cited": [{"number": 0, "chunk_id": "c"}]},
-        {"question": "a", "searched": "a" * 10_001, "text": "b"},
+        {"question": "a", "searched": "a" * 100_001, "text": "b"},
         {"question": "a", "searched": "a", "text": "b", "more": 1},
         "a",
     ],

@@ -181,3 +181,4 @@ def test_a_new_number_is_above_all_that_were_seen() -> None:
     numbering = Numbering.resumed([("a", 3), ("b", 3), ("a", 9), ("c", 7)])
     assert numbering.known == {"a": 3, "c": 7}
     assert [numbering.of(chunk_id) for chunk_id in "bca"] == [8, 7, 3]
+    assert [Numbering.resumed([("a", 3)], highest=30).copy().of(chunk_id) for chunk_id in "ba"] == [31, 3]
