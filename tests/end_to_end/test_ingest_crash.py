@@ -16,9 +16,9 @@ from tests.crash_steps import COMMIT, STATEMENT, STEPS
 from tests.end_to_end._bases import NUMBERS, a_text
 from tests.fork_server import ForkServer
 
-ROUNDS = 10
+ROUNDS = 5
 SEED = 20
-"""`python -m benchmarks.crash_rounds` takes other ones, and twenty times as many rounds."""
+"""`python -m benchmarks.crash_rounds` takes other ones, and forty times as many rounds."""
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +27,7 @@ def server() -> Iterator[ForkServer]:
         yield started
 
 
-def test_after_ten_rounds_of_edits_and_kills_ledger_and_store_are_those_of_a_fresh_build_and_no_text_was_paid_for_twice(
+def test_after_rounds_of_edits_and_kills_ledger_and_store_are_those_of_a_fresh_build_and_no_text_was_paid_for_twice(
     tmp_path: Path, server: ForkServer
 ) -> None:
     choose = random.Random(SEED)
