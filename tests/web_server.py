@@ -110,6 +110,8 @@ def serving(
                 os.kill(process.pid, signal.SIGKILL)
                 process.wait()
         reader.join(SECONDS)
+        if process.stderr is not None:
+            process.stderr.close()
 
 
 def _read(process: subprocess.Popen[str], log: list[str]) -> None:

@@ -13,7 +13,7 @@ from starlette.responses import JSONResponse, Response
 
 from kb import __version__
 from kb.errors import KbError
-from kb.web import asking, overview, page
+from kb.web import asking, documents, ingests, overview, page
 from kb.web.guard import Guard, Rules
 from kb.web.limits import Limits
 from kb.web.refusals import Refusal, refusal_of, unforeseen
@@ -27,6 +27,8 @@ _CLIENT_GONE = 499
 
 ROUTERS: tuple[APIRouter, ...] = (
     asking.router,
+    documents.router,
+    ingests.router,
     overview.router,
     page.router,
 )
