@@ -35,7 +35,7 @@ DocumentId = Annotated[str, Path(min_length=1, max_length=200, description="As t
 
 _WRITTEN_AT_ONCE = 1024 * 1024
 """Bytes of an upload that are kept in memory: each writing is a turn of another thread."""
-_PATIENCE_SECONDS = 10.0
+_PATIENCE_SECONDS = 5.0
 """For the ingest that takes a deleted document out; it takes a moment, unless a long one is under way."""
 _WAITS = "/"
 """Before the path of a waiting document in `after` and `next`; no path begins so."""

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kb.errors import LockedError
+from kb.inert import one_line
 from kb.ingest.ignore import Selection
 from kb.ingest.progress import Reached, followed
 from kb.ingest.walk import walk
@@ -44,13 +45,16 @@ class Wish:
         return replace(self, paths=paths) if len(paths) <= most else None
 
 
-def ingested(collections: Collections, wish: Wish, told: Callable[[Reached], None]) -> IngestReport | None:
+def ingested(
+    collections: Collections, wish: Wish, told: Callable[[Reached], None], waits: Callable[[str], None]
+) -> IngestReport | None:
     """Do it; None when there is nothing to do.
 
     Args:
         collections: The server's.
         wish: What is wanted.
         told: Is told how far it is.
+        waits: Is told for whom it waits.
 
     Raises:
         KbError: it failed; what was done by then is kept.
@@ -61,9 +65,10 @@ def ingested(collections: Collections, wish: Wish, told: Callable[[Reached], Non
         try:
             with followed(told):
                 return (_some if wish.paths else _all)(base, folder_of(collections, base), wish)
-        except LockedError:
+        except LockedError as error:
             if time.monotonic() > until:
                 raise
+            waits(one_line(str(error)))
         time.sleep(_RETRY_SECONDS)
 
 

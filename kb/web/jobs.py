@@ -9,6 +9,7 @@ from collections.abc import AsyncGenerator
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from threading import Condition, Thread
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -18,7 +19,7 @@ from kb.ingest.progress import Reached
 from kb.logs import note
 from kb.web.collections import Collections
 from kb.web.ingesting import Wish, ingested
-from kb.web.refusals import unforeseen
+from kb.web.refusals import Refusal, unforeseen
 from kb.web.sse import Event, event
 
 if TYPE_CHECKING:
@@ -199,9 +200,11 @@ class Jobs:
     def _work(self) -> None:
         while (job := self._next()) is not None:
             try:
-                report = ingested(self._collections, job.wish, lambda reached: self._reached(job, reached))
+                report = ingested(self._collections, job.wish, partial(self._reached, job), partial(self._waits, job))
             except KbError as error:
                 self._failed(job, one_line(str(error)))
+            except Refusal as refusal:  # its collection has gone meanwhile
+                self._failed(job, refusal.message)
             except Exception as error:  # noqa: BLE001  the next job has to be done all the same
                 self._failed(job, unforeseen(error, f"ingest of {job.wish.collection}").message)
             else:
@@ -220,7 +223,11 @@ class Jobs:
 
     def _reached(self, job: Job, reached: Reached) -> None:
         with self._changed:
-            self._change(job, stage=reached.stage, done=int(reached.done), total=reached.total)
+            self._change(job, stage=reached.stage, done=int(reached.done), total=reached.total, message="")
+
+    def _waits(self, job: Job, message: str) -> None:
+        with self._changed:
+            self._change(job, message=message)
 
     def _failed(self, job: Job, message: str) -> None:
         note("ingest failed", message, collection=job.wish.collection)
