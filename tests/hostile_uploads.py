@@ -81,16 +81,14 @@ NAMES: list[bytes] = [
             "\ufeffa.md",
             "\U000e0041a.md",
             "a\u2028b.md",
+            "e\u0301.md",
+            "\u00e9.md",
+            "\u2024\u2024/a.md",
+            "\uff0e\uff0e\uff0fa.md",
+            "\u2215etc\u2215a.md",
+            "ａ.ｍｄ",
+            "a.md\u3000",
         )
-    ),
-    *(
-        "e\u0301.md",
-        "\u00e9.md",
-        "\u2024\u2024/a.md",
-        "\uff0e\uff0e\uff0fa.md",
-        "\u2215etc\u2215a.md",
-        "ａ.ｍｄ",
-        "a.md\u3000",
     ),
     *(
         b"x" * 10_000 + b".md",
