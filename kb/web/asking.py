@@ -13,7 +13,7 @@ from kb.web.answering import Wanted
 from kb.web.forms import AnswerBody, Fault, Name, Question, SearchBody
 from kb.web.refusals import Refusal
 from kb.web.served import Here, Served
-from kb.web.sse import Event, EventStream, unless_gone
+from kb.web.sse import Event, EventStream, described, unless_gone
 
 router = APIRouter(tags=["asking"])
 
@@ -31,7 +31,7 @@ async def ask(asked: Question, here: Here, request: Request) -> Response:
 
 @router.post(
     "/ask/stream",
-    responses={200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}, **FAULTS},
+    responses={**described("hits", "text", "citation", "verdict", "usage", "done", "error"), **FAULTS},
     response_class=Response,
 )
 async def ask_stream(asked: Question, here: Here, request: Request) -> Response:

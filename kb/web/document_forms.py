@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, StrictBool
 from pydantic.config import JsonDict
 
 from kb.web.forms import Name
@@ -104,8 +104,8 @@ class IngestWanted(BaseModel):
     model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{}, {"collection": "handbook"}]})
 
     collection: Name | None = None
-    rebuild: bool = Field(default=False, description="Build the collection anew beside the old one, then swap")
-    allow_removals: bool = Field(default=False, description="Accept another folder, or the loss of many files")
+    rebuild: StrictBool = Field(default=False, description="Build the collection anew beside the old one, then swap")
+    allow_removals: StrictBool = Field(default=False, description="Accept another folder, or the loss of many files")
 
 
 class JobBody(BaseModel):

@@ -13,7 +13,7 @@ from kb.web.forms import Name
 from kb.web.jobs import Job
 from kb.web.refusals import not_found
 from kb.web.served import Here, Served
-from kb.web.sse import EventStream
+from kb.web.sse import EventStream, described
 
 router = APIRouter(tags=["ingests"])
 
@@ -42,7 +42,7 @@ def get_job(here: Here, job: JobId) -> JobBody:
 
 @router.get(
     "/ingest/{job}/events",
-    responses={200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}, **FAULTS},
+    responses={**described("progress", "done", body="JobBody"), **FAULTS},
     response_class=Response,
 )
 async def watch_job(here: Here, job: JobId) -> Response:
