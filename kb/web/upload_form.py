@@ -5,10 +5,15 @@ Source: RFC 7578, Returning Values from Forms: multipart/form-data, https://www.
 
 from __future__ import annotations
 
+import logging
+
 from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
 
 from kb.web.refusals import Refusal
+
+# Else it writes to stderr whatever a client sends that is wrong.
+logging.getLogger("python_multipart").addHandler(logging.NullHandler())
 
 _FIELD = "file"
 _NO_FORM = "an upload is a form, multipart/form-data, with one file in the field 'file'"
