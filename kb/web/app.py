@@ -13,7 +13,7 @@ from starlette.responses import JSONResponse, Response
 
 from kb import __version__
 from kb.errors import KbError
-from kb.web import asking, overview, page
+from kb.web import asking, overview, page, sources
 from kb.web.guard import Guard, Rules
 from kb.web.limits import Limits
 from kb.web.refusals import Refusal, refusal_of, unforeseen
@@ -29,6 +29,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     asking.router,
     overview.router,
     page.router,
+    sources.router,
 )
 
 

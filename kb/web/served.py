@@ -10,6 +10,7 @@ from fastapi import Depends, Request
 from kb.settings import WebSection
 from kb.web.collections import Collections
 from kb.web.jobs import Jobs
+from kb.web.page_images import PageImages
 from kb.web.pool import Pool
 
 
@@ -22,6 +23,7 @@ class Served:
     pool: Pool
     jobs: Jobs
     section: WebSection
+    images: PageImages
 
     async def start(self) -> None:
         """Start the workers, and bring the collection in step if that is wanted."""
@@ -33,6 +35,7 @@ class Served:
         """Let what is being answered end for a moment, then end the workers and the ingest."""
         await self.pool.close()
         self.jobs.close()
+        self.images.close()
         self.collections.close()
 
 
