@@ -86,9 +86,7 @@ def picture_of_page(data: bytes, passwords: tuple[str, ...], *, number: int, wid
         scale = min(width / across, sqrt(MOST_PIXELS / across / along), MOST_SIDE / across, MOST_SIDE / along)
         bitmap = page.render(scale=scale * _ROUNDED, rev_byteorder=True)
         try:
-            content, row = bytes(bitmap.buffer), bitmap.width * bitmap.n_channels
-            rows = [content[at : at + row] for at in range(0, bitmap.height * bitmap.stride, bitmap.stride)]
-            return _png(bitmap.width, rows)
+            return _png(bitmap.width, bitmap.height, bitmap.stride, memoryview(bitmap.buffer).cast("B"))
         finally:
             bitmap.close()
 
@@ -203,15 +201,20 @@ def _within_page(box: Rectangle) -> Rectangle:
 # ── the picture ──
 
 
-def _png(width: int, rows: Sequence[bytes]) -> bytes:
-    """Pack rows of pixels, of three bytes each, without loss; without colours in a third of the bytes.
+def _png(width: int, height: int, stride: int, pixels: memoryview) -> bytes:
+    """Pack pixels of three bytes each, whose rows begin every `stride` bytes; without colours in a third of the bytes.
 
     Source: W3C, Portable Network Graphics (PNG) Specification (Third Edition), https://www.w3.org/TR/png-3/
     """
-    grey = all(row[0::3] == row[1::3] == row[2::3] for row in rows)
-    content = b"".join(b"\0" + (row[0::3] if grey else row) for row in rows)
-    head = struct.pack("!IIBBBBB", width, len(rows), 8, 0 if grey else 2, 0, 0, 0)
-    parts = ((b"IHDR", head), (b"IDAT", zlib.compress(content, _PNG_LEVEL)), (b"IEND", b""))
+
+    def rows() -> Iterator[bytes]:
+        return (bytes(pixels[at : at + 3 * width]) for at in range(0, height * stride, stride))
+
+    grey = all(row[0::3] == row[1::3] == row[2::3] for row in rows())
+    packer = zlib.compressobj(_PNG_LEVEL)
+    packed = [packer.compress(b"\0" + (row[0::3] if grey else row)) for row in rows()]
+    head = struct.pack("!IIBBBBB", width, height, 8, 0 if grey else 2, 0, 0, 0)
+    parts = ((b"IHDR", head), (b"IDAT", b"".join([*packed, packer.flush()])), (b"IEND", b""))
     return _PNG_START + b"".join(
         struct.pack("!I", len(part)) + name + part + struct.pack("!I", zlib.crc32(name + part)) for name, part in parts
     )
