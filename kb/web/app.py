@@ -14,7 +14,7 @@ from starlette.responses import Response
 
 from kb import __version__
 from kb.errors import KbError
-from kb.web import asking, completions, documents, ingests, overview, page
+from kb.web import asking, completions, documents, ingests, overview, page, sources
 from kb.web.guard import Guard, Rules
 from kb.web.limits import Limits
 from kb.web.refusals import Refusal, answered, refusal_of, unforeseen
@@ -33,6 +33,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     ingests.router,
     overview.router,
     page.router,
+    sources.router,
 )
 
 

@@ -11,6 +11,7 @@ from fastapi import Depends, Request
 from kb.settings import WebSection
 from kb.web.collections import Collections
 from kb.web.jobs import Jobs
+from kb.web.page_images import PageImages
 from kb.web.pool import Pool
 from kb.web.uploads import go_on
 
@@ -24,6 +25,7 @@ class Served:
     pool: Pool
     jobs: Jobs
     section: WebSection
+    images: PageImages
 
     async def start(self) -> None:
         """Start the workers, bring the collection in step if that is wanted, and go on with what was uploaded."""
@@ -36,6 +38,7 @@ class Served:
         """Let what is being answered end for a moment, then end the workers and the ingest."""
         await self.pool.close()
         self.jobs.close()
+        self.images.close()
         self.collections.close()
 
 
