@@ -39,8 +39,10 @@ export class Composer {
   }
 
   fit() {
-    this.field.style.height = "auto";
-    this.field.style.height = `${Math.min(this.field.scrollHeight, 220)}px`;
+    if (!CSS.supports("field-sizing", "content")) {
+      this.field.style.height = "auto";
+      this.field.style.height = `${this.field.scrollHeight}px`;
+    }
     const excess = this.excess();
     this.over.textContent = excess > 0 ? t("tooLong", { n: excess }) : "";
     this.send.disabled = !this.field.value.trim() || excess > 0;

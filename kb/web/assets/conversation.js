@@ -50,16 +50,15 @@ export class Conversation {
 
   async read(question, view, signal) {
     const history = this.history;
+    let done = false;
     const body = { question, collection: this.collection(), history: history.slice(-MOST_TURNS) };
     for await (const [name, data] of events("/ask/stream", posted(body, signal))) {
       if (name === "error") throw new Fault(data.error, data.message, data.status);
       view.take(name, data);
-      if (name === "done") {
-        history.push(data.turn);
-        return;
-      }
+      if (name === "done") history.push(data.turn);
+      done = name === "done";
     }
-    throw new Fault("broken", "");
+    if (!done) throw new Fault("broken", "");
   }
 
   /** Whether there was something to stop. */

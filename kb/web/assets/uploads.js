@@ -15,8 +15,7 @@ export async function follow(id, tell) {
   let last = null;
   for await (const [name, job] of events(`/ingest/${encodeURIComponent(id)}/events`)) {
     last = job;
-    tell(job);
-    if (name === "done") break;
+    if (name === "progress") tell(job);
   }
   return last;
 }
