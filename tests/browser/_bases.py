@@ -54,5 +54,6 @@ def serving_documents(
     with KnowledgeBase.open(**settings, embedding={"use": "hashing"}, store={"use": "chroma"}) as base:
         if documents:
             base.ingest()
-    with serving(folder, f"[web]\ningest_at_start = false\nworkers = 1\n{config}", env=env, headers=headers) as server:
+    web = f"[web]\ningest_at_start = false\nworkers = 1\n{config}"
+    with serving(folder, web, env={"KB_STORE__USE": "chroma", **(env or {})}, headers=headers) as server:
         yield server

@@ -1,4 +1,4 @@
-"""A real Chromium on the real page. Whatever a page asks of another host, and whatever it complains of, fails its test."""
+"""A real Chromium on the real page. What a page asks of another host, or complains of, fails its test."""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -9,9 +10,10 @@ from dataclasses import dataclass, field
 import pytest
 from playwright.sync_api import Page, expect
 
+from kb.prompts import Language
 from tests.browser._bases import serving_documents
 from tests.browser.conftest import OpenPage, ask, serious_faults
-from tests.injections import INJECTIONS, PLAIN, Injection
+from tests.injections import INJECTIONS, PLAIN, QUESTIONS
 from tests.llm_server import Reply, Request, chunk, error_reply, scripted_server, stream_bytes
 from tests.web_server import WebServer
 
@@ -82,11 +84,11 @@ def whole(page: Page) -> None:
 def harm(page: Page) -> list[str]:
     """Elements that an answer may never have, whatever a model says."""
     found: list[str] = page.locator("main").evaluate(
-        """main => [...main.querySelectorAll("img, script, iframe, style, base, object, embed, video, form:not(.composer)")]
-            .concat([...main.querySelectorAll("svg")].filter(one => !one.classList.contains("icon")))
-            .concat([...main.querySelectorAll("*")].filter(one => [...one.attributes].some(a => /^(on|style)/.test(a.name))))
-            .concat([...main.querySelectorAll("a")].filter(a => !/^(https?|mailto):/.test(a.href)))
-            .map(one => one.outerHTML)"""
+        """main => [...main.querySelectorAll("*")].filter(one =>
+            one.matches("img, script, iframe, style, base, object, embed, video, form:not(.composer), svg:not(.icon)")
+            || [...one.attributes].some(attribute => /^(on|style)/.test(attribute.name))
+            || (one.localName === "a" && !/^(https?|mailto):/.test(one.href))
+        ).map(one => one.outerHTML)"""
     )
     return found
 
@@ -187,18 +189,23 @@ def test_markdown_is_drawn_and_code_keeps_its_brackets(server: WebServer, model:
     text = page.locator(".text")
     expect(text.get_by_role("heading", level=6)).to_have_text("Refunds")
     expect(text.locator("strong")).to_have_text("within 30 days")
-    expect(text.locator("ul li")).to_have_text(["Keep the receipt", "Use kb"])
-    expect(text.locator("ol li")).to_have_text(["one", "two"])
+    expect(text.locator("ul li")).to_contain_text(["Keep the receipt", "Use kb"])
+    expect(text.locator("ol li")).to_contain_text(["one", "two"])
     expect(text.locator("td").last).to_have_class("to-right")
-    expect(text.locator("blockquote")).to_have_text("quoted")
+    expect(text.locator("blockquote")).to_contain_text("quoted")
     expect(text.locator("pre")).to_have_text("rows[1] = 2")
     expect(text.locator("button.cite")).to_have_count(1)
     assert serious_faults(page) == []
 
 
-def test_html_images_and_links_of_a_model_do_nothing(server: WebServer, model: Model, open_page: OpenPage) -> None:
-    model.says(HOSTILE)
+def test_html_images_and_links_do_nothing_even_if_the_server_let_them_through(
+    server: WebServer, model: Model, open_page: OpenPage
+) -> None:
+    model.says("Refunds are paid within 30 days of the purchase [1].")
+    done = server.client.post("/ask", json={"question": "How long do refunds take?"}).json()
     page = open_page(server)
+    body = f"event: done\ndata: {json.dumps({**done, 'text': HOSTILE, 'claims': [], 'notes': [HOSTILE]})}\n\n"
+    page.route("**/ask/stream", lambda route: route.fulfill(content_type="text/event-stream", body=body))
     ask(page, "How long do refunds take?")
     whole(page)
     assert harm(page) == []
@@ -216,18 +223,14 @@ def test_html_images_and_links_of_a_model_do_nothing(server: WebServer, model: M
     assert harm(page) == []
 
 
-@pytest.mark.parametrize("language", ["en", "zh", "ja"])
+@pytest.mark.parametrize("language", list(QUESTIONS))
 def test_a_model_that_obeys_a_hostile_document_makes_the_page_do_nothing(
-    server: WebServer, model: Model, open_page: OpenPage, language: str
+    server: WebServer, model: Model, open_page: OpenPage, language: Language
 ) -> None:
     page = open_page(server)
-    for injection in _injections(language):
-        model.says(injection.obeyed)
-        ask(page, injection.question)
+    for obeyed in [*(one.obeyed for one in INJECTIONS if one.language == language), HOSTILE]:
+        model.says(obeyed)
+        ask(page, QUESTIONS[language])
         expect(page.get_by_role("button", name="Stop")).to_be_hidden()
-        assert harm(page) == [], injection.id
+        assert harm(page) == [], obeyed
         page.get_by_role("button", name="New conversation").click()
-
-
-def _injections(language: str) -> list[Injection]:
-    return [one for one in INJECTIONS if one.language == language]

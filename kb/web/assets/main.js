@@ -15,12 +15,14 @@ import { Welcome } from "./welcome.js";
 await chooseLanguage();
 
 let about = null;
+let starting = false;
 let collection; // undefined: the configured one
 const here = () => collection;
 
 onUnauthorized(async (fault) => {
   const given = await askToken(fault);
   if (given) keepToken(given);
+  if (given && !about && !starting) start();
   return given;
 });
 
@@ -121,12 +123,18 @@ function follow() {
   openSource({ document_id: wanted, start: place("start"), end: place("end"), number: place("number") }, [], composer.field);
 }
 
+async function start() {
+  starting = true;
+  try {
+    await learn();
+    await welcome.refresh();
+  } catch (fault) {
+    welcome.fail(fault);
+  }
+  starting = false;
+}
+
 build();
 composer.field.focus();
-try {
-  await learn();
-} catch (fault) {
-  welcome.fail(fault);
-}
-await welcome.refresh();
+await start();
 follow();
