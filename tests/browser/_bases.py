@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from kb import KnowledgeBase
 from tests.pdf_writer import pdf
@@ -50,7 +51,7 @@ def serving_documents(
         file = folder / "documents" / name
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(content if isinstance(content, bytes) else content.encode())
-    settings = {"documents_dir": folder / "documents", "data_dir": folder / "data"}
+    settings: dict[str, Any] = {"documents_dir": folder / "documents", "data_dir": folder / "data"}
     with KnowledgeBase.open(**settings, embedding={"use": "hashing"}, store={"use": "chroma"}) as base:
         if documents:
             base.ingest()

@@ -16,7 +16,7 @@ class Careful extends Tokenizer {
 
 /** The blocks of a marked text: their source, by which a block that has not changed is known, and their elements. */
 export function blocksOf(text, marks, makeMark) {
-  const lexer = new Lexer({ gfm: true, breaks: false, tokenizer: new Careful() });
+  const lexer = new Lexer({ gfm: true, breaks: true, tokenizer: new Careful() });
   let tokens;
   try {
     tokens = lexer.lex(text);
@@ -120,12 +120,9 @@ class Writer {
 }
 
 const ENTITIES = { amp: "&", lt: "<", gt: ">", quot: '"', nbsp: "\u00a0" };
-const CJK = "[\\u3000-\\u30ff\\u4e00-\\u9fff\\uff00-\\uffef]";
-const BROKEN = new RegExp(`(${CJK})\\n(?=${CJK})`, "g");
-
-/** Text as it is meant: some entities, and no blank where a line of Chinese or Japanese was broken. */
+/** Text as it is meant. */
 function read(text) {
-  return text.replace(/&(amp|lt|gt|quot|nbsp);/g, (_, name) => ENTITIES[name]).replace(BROKEN, "$1");
+  return text.replace(/&(amp|lt|gt|quot|nbsp);/g, (_, name) => ENTITIES[name]);
 }
 
 function safeAddress(written) {

@@ -46,6 +46,7 @@ export class SourcePanel {
     this.tabs.hidden = true;
     this.root.hidden = false;
     this.content.replaceChildren(el("p", { class: "quiet-text" }, t("loading")));
+    this.opener?.scrollIntoView?.({ block: "nearest" }); // it may have been covered
     this.title.focus({ preventScroll: true });
     try {
       await this.load(one);
