@@ -68,12 +68,13 @@ def documents(browser: Browser, server: WebServer) -> None:
     page = opened(browser, server)
     page.get_by_role("button", name="Documents").click()
     guide = pdf([["Depot guide", "", "Parcels are weighed at the door."]], title="Depot guide")
-    files = {"depot-guide.pdf": guide, "minutes.docx": b"no Word document"}
+    files = {"depot-guide.pdf": guide, "minutes.docx": b"PK\3\4"}
     with page.expect_file_chooser() as chooser:
         page.get_by_role("button", name="Upload files").click()
     chooser.value.set_files([payload(name, content) for name, content in files.items()])
     expect(page.locator(".uploads li.done, .uploads li.failed")).to_have_count(2)
     page.get_by_role("searchbox").fill("uide")
+    expect(page.get_by_role("button", name="Open api/rate-limits.md")).to_have_count(0)
     expect(page.get_by_role("button", name="Delete uploads/depot-guide.pdf")).to_be_visible()
     keep(page, "documents")
 
@@ -98,7 +99,7 @@ def dark(browser: Browser, server: WebServer) -> None:
     keep(page, "dark")
 
 
-def opened(browser: Browser, server: WebServer, width: int = 1240, height: int = 780, **options: Any) -> Page:
+def opened(browser: Browser, server: WebServer, width: int = 1240, height: int = 700, **options: Any) -> Page:
     size: Any = {"width": width, "height": height}
     context = browser.new_context(viewport=size, device_scale_factor=SCALE, **{"locale": "en-GB", **options})
     page = context.new_page()

@@ -47,8 +47,8 @@ function show(anchor, content, activate) {
   const at = anchor.getBoundingClientRect();
   const room = document.documentElement.clientWidth;
   const { width, height } = box.getBoundingClientRect();
-  box.style.left = `${Math.max(8, Math.min(at.left + at.width / 2 - width / 2, room - width - 8))}px`;
-  box.style.top = `${at.top - height - 8 > 8 ? at.top - height - 8 : at.bottom + 8}px`;
+  box.style.left = `${Math.max(8, Math.min(at.left - 20, room - width - 8))}px`;
+  box.style.top = `${at.bottom + height + 16 < innerHeight ? at.bottom + 8 : Math.max(8, at.top - height - 8)}px`;
 }
 
 /** Let an element show something; `activate` is what using it does, or nothing more than showing. */

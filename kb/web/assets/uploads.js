@@ -92,14 +92,14 @@ export class Uploads {
   line(name) {
     this.root.hidden = false;
     const stopping = new AbortController();
-    const said = el("span", { class: "said" }, t("queued"));
+    const said = el("p", { class: "said" }, t("queued"));
     const bar = el("progress", { max: 1, "aria-label": name });
     const away = button(t("dismiss"), "close", () => {
       stopping.abort();
       item.remove();
       this.root.hidden = !this.list.childElementCount;
     }, { shown: false, class: "quiet" });
-    const item = el("li", {}, el("div", { class: "line" }, el("span", { class: "name" }, name), said, away), bar);
+    const item = el("li", {}, el("div", { class: "line" }, el("div", {}, el("p", { class: "name" }, name), said), away), bar);
     this.list.append(item);
     let aborts = true;
     return {
