@@ -37,24 +37,31 @@ QUESTIONS = {
 }
 
 
+def _ingest(folder: Path, collection: str, documents: Mapping[str, str | bytes]) -> None:
+    root = folder / ("documents" if collection == "knowledge_base" else collection)
+    for name, content in documents.items():
+        file = root / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(content if isinstance(content, bytes) else content.encode())
+    settings: dict[str, Any] = {"documents_dir": root, "data_dir": folder / "data", "collection": collection}
+    with KnowledgeBase.open(**settings, embedding={"use": "hashing"}, store={"use": "chroma"}) as base:
+        base.ingest()
+
+
 @contextmanager
 def serving_documents(
     folder: Path,
     documents: Mapping[str, str | bytes],
     config: str = "",
     *,
+    others: Mapping[str, Mapping[str, str | bytes]] = {},
     env: Mapping[str, str | None] | None = None,
     headers: Mapping[str, str] | None = None,
 ) -> Iterator[WebServer]:
-    """Serve documents that have been read already."""
-    for name, content in documents.items():
-        file = folder / "documents" / name
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(content if isinstance(content, bytes) else content.encode())
-    settings: dict[str, Any] = {"documents_dir": folder / "documents", "data_dir": folder / "data"}
-    with KnowledgeBase.open(**settings, embedding={"use": "hashing"}, store={"use": "chroma"}) as base:
-        if documents:
-            base.ingest()
+    """Serve documents that have been read already; `others` are those of further collections."""
+    for collection, held in {"knowledge_base": documents, **others}.items():
+        if held:
+            _ingest(folder, collection, held)
     web = f"[web]\ningest_at_start = false\nworkers = 1\n{config}"
     with serving(folder, web, env={"KB_STORE__USE": "chroma", **(env or {})}, headers=headers) as server:
         yield server

@@ -18,7 +18,9 @@ UNKNOWN = "Kilimanjaro?"
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebServer]:
-    with serving_documents(tmp_path_factory.mktemp("asked"), {**DOCUMENTS, "depot.pdf": PARCELS}) as served:
+    documents: dict[str, str | bytes] = {**DOCUMENTS, "depot.pdf": PARCELS}
+    others = {"ships": {"船.md": "# 船\n\nその船は青いペンキで塗られています。\n"}}
+    with serving_documents(tmp_path_factory.mktemp("asked"), documents, others=others) as served:
         yield served
 
 
@@ -75,6 +77,20 @@ def test_a_follow_up_sends_the_turns_before_it_and_a_new_conversation_none(
     histories = [body["history"] for body in sent]
     assert [len(history) for history in histories if isinstance(history, list)] == [0, 1, 0]
     assert '"question": "How many days of leave do employees have?"' in json.dumps(histories[1])
+
+
+def test_another_collection_is_chosen_and_asked_by_itself(server: WebServer, open_page: OpenPage) -> None:
+    page = open_page(server)
+    ask(page, QUESTIONS["ja"][0])
+    expect(page.locator(".text")).to_have_text(re.compile(QUESTIONS["ja"][2]))
+    page.get_by_label("Collection").select_option("ships")
+    expect(page.get_by_text("1 document", exact=True)).to_be_visible()
+    ask(page, "その船は何色のペンキで塗られていますか？")
+    expect(page.locator(".text")).to_contain_text("青いペンキで塗られています。")
+    page.locator(".text button.cite").first.click()
+    expect(page.locator("mark.now")).to_have_text("その船は青いペンキで塗られています。")
+    page.get_by_role("button", name="Documents").click()
+    expect(page.get_by_role("dialog").locator(".documents > li")).to_have_count(1)
 
 
 def test_an_answer_is_copied_with_its_sources(server: WebServer, open_page: OpenPage) -> None:

@@ -176,6 +176,8 @@ def test_a_statement_in_doubt_says_so_in_words_with_its_reasons(
     expect(doubt).to_have_count(1)
     doubt.hover()
     expect(page.get_by_role("tooltip")).to_contain_text("90")
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("tooltip")).to_be_hidden()
     page.locator("summary").first.click()
     expect(page.locator("details.checked li")).to_contain_text("Refunds are paid within 90 days")
     assert serious_faults(page) == []

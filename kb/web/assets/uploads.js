@@ -132,7 +132,10 @@ export function faultText(fault, about) {
 export function takeDrops(add, veil) {
   const hasFiles = (event) => event.dataTransfer?.types.includes("Files");
   let depth = 0;
-  const shown = (now) => (veil.hidden = !now);
+  const shown = (now) => {
+    (document.querySelector("dialog[open]") ?? document.body).append(veil); // above a dialog, which lies above all else
+    veil.hidden = !now;
+  };
   addEventListener("dragenter", (event) => hasFiles(event) && (event.preventDefault(), shown(++depth > 0)));
   addEventListener("dragover", (event) => hasFiles(event) && event.preventDefault());
   addEventListener("dragleave", (event) => hasFiles(event) && shown(--depth > 0));
