@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -223,6 +224,40 @@ def test_html_images_and_links_do_nothing_even_if_the_server_let_them_through(
     cited.click()
     expect(page.locator("mark.now")).to_have_text(PLAIN["en"][1])
     assert harm(page) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "numbers", "cited"),
+    [
+        ("😀😀 Refunds [1]. 🐢[2]", [[1], [2]], ["😀😀 Refunds ", "1", ". 🐢", "2"]),
+        ("退款三十天[1]。𠮷野家は三十日[2]。", [[1], [2]], ["退款三十天", "1", "。𠮷野家は三十日", "2", "。"]),
+        (
+            "no claim [2] here, rows[2], [2](https://a.example)",
+            [],
+            ["no claim ", "2", " here, rows[2], [2](https://a.example)"],
+        ),
+        ("not ours: \ufdd0\ufdd3\ufdd1 [7] [1]", [], ["not ours: \ufffd\ufffd\ufffd [7] ", "1"]),
+    ],
+)
+def test_citations_are_found_where_the_server_counts_them(
+    server: WebServer, open_page: OpenPage, text: str, numbers: list[list[int]], cited: list[str]
+) -> None:
+    sentences = re.findall(r"[^.。]*?\[\d\][.。]?\s?", text) if numbers else []
+    claims, at = [], 0
+    for said, of in zip(sentences, numbers, strict=True):
+        claim = {"start": at, "end": at + len(said), "numbers": of, "verdict": "supported", "evidence": []}
+        claims.append(claim)
+        at += len(said)
+    answer = {"text": text, "claims": claims, "citations": [{"number": 1}, {"number": 2}]}
+    found = open_page(server).evaluate(
+        """async answer => {
+            const { marked, pieces } = await import("/assets/marks.js");
+            const { text, marks } = marked(answer);
+            return pieces(text, marks, mark => String(mark.number));
+        }""",
+        answer,
+    )
+    assert found == cited
 
 
 @pytest.mark.parametrize("language", list(QUESTIONS))

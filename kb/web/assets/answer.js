@@ -17,7 +17,7 @@ export class AnswerView {
     this.text = el("div", { class: "text", role: "group", "aria-label": t("answer") });
     this.status = el("p", { class: "progress" }, el("span", { class: "dots", "aria-hidden": "true" }), el("span", {}, t("searching")));
     this.below = el("div", { class: "below" });
-    this.body = el("div", { class: "body", "aria-busy": "true" }, this.status, this.text, this.below);
+    this.body = el("div", { class: "body", "aria-busy": "true" }, this.text, this.status, this.below);
     this.sources = el("section", { class: "sources", hidden: true, "aria-label": t("sources") });
     this.root = el(
       "article",
@@ -145,7 +145,7 @@ export class AnswerView {
     if (!doubts.length) return [el("p", { class: "checked" }, icon("check"), t("checkedAll", { n: claims.length }))];
     const summary = t("checkedSome", { n: claims.length, good: claims.length - doubts.length });
     const items = doubts.map((claim) =>
-      el("li", {}, verdictOf(claim.verdict), el("span", { lang: languageOf(claim.text) }, claim.text), claim.reasons.length ? el("small", {}, claim.reasons.join("; ")) : null),
+      el("li", {}, verdictOf(claim.verdict), el("span", { lang: languageOf(claim.text) }, claim.text.replace(/^[-*+#>\s]+/, "")), claim.reasons.length ? el("small", {}, claim.reasons.join("; ")) : null),
     );
     return [el("details", { class: "checked" }, el("summary", {}, summary), el("ul", {}, items))];
   }
