@@ -116,9 +116,9 @@ async def delete_document(here: Here, document_id: DocumentId, collection: Name 
     """Delete a document's file, and take its text out of the collection."""
     document = await asyncio.to_thread(_deleted, here, collection, document_id)
     job = here.jobs.look_at(collection, document.path)
-    await here.jobs.over(job, _PATIENCE_SECONDS)
-    body = {"id": document.id, "path": document.path, "job": job.id}
-    return JSONResponse(body, 200 if job.state == "done" else 202)
+    over = await here.jobs.over(job, _PATIENCE_SECONDS)
+    gone = over and await asyncio.to_thread(_is_gone, here, collection, document_id)
+    return JSONResponse({"id": document.id, "path": document.path, "job": job.id}, 200 if gone else 202)
 
 
 # ── uploads ──
@@ -187,6 +187,10 @@ def _deleted(here: Served, collection: str | None, document_id: str) -> Document
         raise Refusal(403, "forbidden", f"this document may not be deleted: [web] deletable is {allowed!r}")
     delete_file(here.collections, base, document.path)
     return document
+
+
+def _is_gone(here: Served, collection: str | None, document_id: str) -> bool:
+    return not here.collections.get(collection).catalogue.known([document_id])
 
 
 def _found(shelf: Shelf, document_id: str) -> DocumentBody:

@@ -39,11 +39,11 @@ def found_file(folder: Path, relative: str) -> Path | None:
     *above, last = relative.split("/")
     for part in above:
         step = _entry(at, part)
-        if step is None or not stat.S_ISDIR(step.lstat().st_mode):
+        if step is None or not stat.S_ISDIR(_mode(step)):
             return None
         at = step
     file = _entry(at, last)
-    return file if file is not None and stat.S_ISREG(file.lstat().st_mode) else None
+    return file if file is not None and stat.S_ISREG(_mode(file)) else None
 
 
 def is_same(root: Path | None, folder: Path) -> bool:
@@ -54,6 +54,14 @@ def is_same(root: Path | None, folder: Path) -> bool:
         return os.path.samefile(root, folder)
     except OSError:
         return os.path.realpath(root) == os.path.realpath(folder)
+
+
+def _mode(path: Path) -> int:
+    """What it is, a link being a link; 0 when it is not there any more."""
+    try:
+        return path.lstat().st_mode
+    except OSError:
+        return 0
 
 
 def _entry(folder: Path, name: str) -> Path | None:

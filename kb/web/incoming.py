@@ -109,7 +109,11 @@ def _move(received: Path, to: Path) -> None:
         if error.errno not in _NO_LINKS:
             raise
         to.open("xb").close()  # so the name is ours
-        received.replace(to)
+        try:
+            received.replace(to)
+        except OSError:
+            to.unlink()
+            raise
 
 
 def sync(folder: Path) -> None:

@@ -181,7 +181,7 @@ def go_on(collections: Collections, jobs: Jobs) -> None:
             shelf.clear()
             for waiting in shelf.waiting():
                 jobs.look_at(name, waiting.path)
-        except KbError as error:  # the other collections are served all the same
+        except (KbError, Refusal) as error:  # the other collections are served all the same
             note("uploads", f"uploads of the collection {name!r}: {one_line(str(error))}")
 
 
@@ -195,6 +195,8 @@ def delete_file(collections: Collections, base: KnowledgeBase, path: str) -> Non
         root = changeable_folder(collections, base)
         file = found_file(root, path)
         if file is None:
+            if os.path.lexists(root / path):
+                raise Refusal(409, "no_file", f"{path} is a link, or lies behind one; what it leads to is not deleted")
             return
         with told(file.parent):
             with suppress(FileNotFoundError):

@@ -7,6 +7,7 @@ import signal
 import socket
 import unicodedata
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -116,6 +117,27 @@ def test_another_file_of_the_same_name_gets_a_number(server: WebServer) -> None:
     paths = [upload(server, "same.md", content).json()["document"]["path"] for content in contents]
     assert paths == ["uploads/same.md", "uploads/same-2.md", "uploads/same-3.md"]
     assert {files_of(server)[path] for path in paths} == contents
+
+
+def test_of_equal_files_at_once_one_is_stored(server: WebServer) -> None:
+    content = marked("At once.")
+    answers = at_once(server, [(f"at once {number}.md", content) for number in range(8)])
+    assert sorted(answer.status_code for answer in answers) == [200] * 7 + [201]
+    assert len({answer.json()["document"]["id"] for answer in answers}) == 1
+    assert [file for file in files_of(server) if "at once" in file] == [answers[0].json()["document"]["path"]]
+
+
+def test_different_files_of_one_name_at_once_are_all_stored(server: WebServer) -> None:
+    contents = [marked(f"Number {number}.") for number in range(8)]
+    answers = at_once(server, [("one name.md", content) for content in contents])
+    assert {answer.status_code for answer in answers} == {201}
+    stored = [files_of(server)[answer.json()["document"]["path"]] for answer in answers]
+    assert stored == contents
+
+
+def at_once(server: WebServer, files: list[tuple[str, bytes]]) -> list[httpx.Response]:
+    with ThreadPoolExecutor(len(files)) as threads:
+        return list(threads.map(lambda file: upload(server, *file), files))
 
 
 @pytest.mark.parametrize(
@@ -308,6 +330,22 @@ def test_any_document_or_none_is_deleted_as_it_is_set(tmp_path: Path) -> None:
         assert server.client.delete(f"/documents/{document['id']}").status_code == 200
         assert not only.exists()
         assert server.client.get("/status").json()["documents"] == 0
+
+
+def test_what_a_link_leads_to_is_not_deleted(tmp_path: Path) -> None:
+    documents = tmp_path / "documents"
+    (documents / ".kept").mkdir(parents=True)
+    (documents / ".kept/text.md").write_bytes(b"# Linked")
+    (documents / "link.md").symlink_to(".kept/text.md")
+    with serving(tmp_path, '[web]\ndeletable = "all"\n') as server:
+        server.settled()
+        [document] = listed(server)
+        assert document["path"] == "link.md"
+        response = server.client.delete(f"/documents/{document['id']}")
+        assert response.status_code == 409
+        assert response.json()["error"] == "no_file"
+        assert listed(server) == [document]
+    assert (documents / "link.md").read_bytes() == b"# Linked"
 
 
 def test_a_folder_of_uploads_that_leads_elsewhere_is_not_used(tmp_path: Path) -> None:
