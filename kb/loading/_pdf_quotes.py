@@ -6,7 +6,6 @@ closed, ligatures are letters, headers that repeat are gone. So both are compare
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
@@ -14,8 +13,8 @@ from functools import lru_cache
 _HYPHENS = frozenset("-\u00ad\u2010\u2011")
 _UNSEEN = frozenset(("Cc", "Cf", "Cn", "Cs", "Zs", "Zl", "Zp"))
 """Categories of what is dropped or changed at loading: controls, marks of direction, blanks."""
-_LAM_ALEF = re.compile("[\u0627\u0644]{2,}")
-"""pdfium has the two letters of this ligature in either order."""
+_LAM, _ALEF = "\u0644", "\u0627"
+"""pdfium has the two letters of their ligature in either order, so both are one letter here."""
 _CONTEXT = 60
 """Letters around a quote that tell which of several equal places is meant."""
 _MOST_PLACES = 1000
@@ -53,13 +52,13 @@ def _letters(characters: Sequence[str]) -> tuple[str, list[int]]:
         shown = _shown(character)
         letters.append(shown)
         places += [index] * len(shown)
-    return _LAM_ALEF.sub(lambda run: "".join(sorted(run[0])), "".join(letters)), places
+    return "".join(letters), places
 
 
 @lru_cache(maxsize=1 << 14)
 def _shown(character: str) -> str:
     """A character without what may be written in several ways: forms of letters, marks above them, blanks, hyphens."""
-    parts = unicodedata.normalize("NFKD", character)
+    parts = unicodedata.normalize("NFKD", character).replace(_ALEF, _LAM)
     return "".join(
         part
         for part in parts

@@ -27,6 +27,9 @@ _LINE_ENDS = frozenset("\r\n\x02\ufffe")
 """The last two are what pdfium has in the place of a hyphen and its line's end."""
 _OVERLAP = 0.5
 """Of the lower of two characters: so much of their height is side by side in one line."""
+_LEAP = 0.1
+"""Of a page: the end of a line and the beginning of the next are farther apart, also where lines are slanted and pdfium
+sees one in two. Words of another direction within a line only leap forward."""
 
 _PNG_START = b"\x89PNG\r\n\x1a\n"
 _PNG_LEVEL = 6
@@ -122,6 +125,8 @@ def _boxes(page: Any, text: str, start: int, end: int) -> list[Rectangle]:
     try:
         drawn = _characters(text_page)
         found = find_quote(text, start, end, drawn)
+        if not found:
+            return []
         box = boxes_of(text_page)
         boxes = [box(place) for place in found]
     finally:
@@ -161,34 +166,51 @@ def _placed(page: Any, box: Box) -> Rectangle:
 
 def _lines(boxes: Sequence[Rectangle], ends: Sequence[bool]) -> Iterator[Rectangle]:
     """Join characters to lines; `ends` says of each whether a line ends before it."""
-    line: Rectangle | None = None
-    upright: bool | None = None
+    line: _Line | None = None
     for box, begins in zip(boxes, ends, strict=True):
         if box.left >= box.right or box.top >= box.bottom:
             continue  # it has no room of its own
-        level, stacked = (False, False) if line is None else (_beside(line, box), _beside(_turned(line), _turned(box)))
-        joins = not begins and (level or stacked if upright is None else stacked if upright else level)
-        if line is not None and joins:
-            upright = upright if level == stacked else stacked
-            line = _union(line, box)
+        if line is not None and not begins and line.goes_on_with(box):
+            line = _Line(line.first, box, _around(line.whole, box))
         else:
             if line is not None:
-                yield line
-            line, upright = box, None
+                yield line.whole
+            line = _Line(box, box, box)
     if line is not None:
-        yield line
+        yield line.whole
 
 
-def _beside(line: Rectangle, box: Rectangle) -> bool:
-    shared = min(line.bottom, box.bottom) - max(line.top, box.top)
-    return shared >= _OVERLAP * min(line.bottom - line.top, box.bottom - box.top)
+class _Line(NamedTuple):
+    """Characters that stand in one line, level or upright."""
+
+    first: Rectangle
+    last: Rectangle
+    whole: Rectangle
+
+    def goes_on_with(self, box: Rectangle) -> bool:
+        upright = _Line(*map(_turned, self))
+        run, run_down = abs(self._run), abs(upright._run)
+        return (run >= run_down and self._has_beside(box)) or (run <= run_down and upright._has_beside(_turned(box)))
+
+    @property
+    def _run(self) -> float:
+        """How far a level line runs to the right, or, below 0, to the left."""
+        return self.last.left - self.first.left
+
+    def _has_beside(self, box: Rectangle) -> bool:
+        """Whether a character stands in a level line, and not back where the next line begins."""
+        step = box.left - self.last.left
+        if abs(step) > _LEAP and step * self._run < 0:
+            return False
+        shared = min(self.whole.bottom, box.bottom) - max(self.whole.top, box.top)
+        return shared >= _OVERLAP * min(self.whole.bottom - self.whole.top, box.bottom - box.top)
 
 
 def _turned(box: Rectangle) -> Rectangle:
     return Rectangle(box.top, box.left, box.bottom, box.right)
 
 
-def _union(one: Rectangle, other: Rectangle) -> Rectangle:
+def _around(one: Rectangle, other: Rectangle) -> Rectangle:
     return Rectangle(
         min(one.left, other.left), min(one.top, other.top), max(one.right, other.right), max(one.bottom, other.bottom)
     )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
-from dataclasses import dataclass
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -23,8 +22,9 @@ from kb.web.sse import unless_gone
 
 if TYPE_CHECKING:
     from kb.catalogue import Catalogue
+    from kb.knowledge_base import KnowledgeBase
     from kb.ledger.listing import ListedDocument
-    from kb.records import Document, Page
+    from kb.records import Document
 
 router = APIRouter(tags=["sources"])
 
@@ -40,15 +40,6 @@ End = Annotated[int | None, Query(ge=0, description="The character behind the la
 _PICTURE: dict[int | str, dict[str, Any]] = {
     200: {"content": {"image/png": {"schema": {"type": "string", "format": "binary"}}}, "description": "The page"}
 }
-
-
-@dataclass(frozen=True, slots=True)
-class _PageOfFile:
-    """A page that can be shown."""
-
-    file: FoundFile
-    document: Document
-    page: Page
 
 
 @router.get("/documents/{document_id}/content", responses=FAULTS)
@@ -94,12 +85,14 @@ async def page(
     if (start is None) != (end is None):
         raise Refusal(422, "bad_request", "start and end of a quote go together: give both, or neither")
     _check_order(start or 0, end)
-    shown = await asyncio.to_thread(_page_of_file, here, collection, document_id, number)
-    first, last = shown.page.start, shown.page.end
-    spans = [min(max(at or 0, first), last) - first for at in (start, end)]
-    text = shown.document.text[first:last]
-    found = await unless_gone(request, here.images.places(shown.file, number, text, *spans))
-    return PageBody(number=number, start=first, end=last, **dict(found))
+    base = await asyncio.to_thread(here.collections.get, collection)
+    file = await asyncio.to_thread(_file_to_show, here, base, document_id, number)
+    document = await asyncio.to_thread(_document, base.catalogue, document_id)
+    span = document.pages[number - 1]
+    stands = [min(max(at or 0, span.start), span.end) - span.start for at in (start, end)]
+    text = document.text[span.start : span.end]
+    found = await unless_gone(request, here.images.places(file, number, text, *stands))
+    return PageBody(number=number, start=span.start, end=span.end, **dict(found))
 
 
 @router.get("/documents/{document_id}/pages/{number}/image", responses={**FAULTS, **_PICTURE}, response_class=Response)
@@ -112,8 +105,9 @@ async def image(
     collection: Name | None = None,
 ) -> Response:
     """Draw a page of a PDF whose file is as it was at its ingest. A very long page comes less wide."""
-    shown = await asyncio.to_thread(_page_of_file, here, collection, document_id, number)
-    picture = await unless_gone(request, here.images.picture(shown.file, number, width))
+    base = await asyncio.to_thread(here.collections.get, collection)
+    file = await asyncio.to_thread(_file_to_show, here, base, document_id, number)
+    picture = await unless_gone(request, here.images.picture(file, number, width))
     return Response(picture, media_type="image/png")
 
 
@@ -133,32 +127,35 @@ def _document(catalogue: Catalogue, document_id: str) -> Document:
     listed = _listed(catalogue, document_id)
     document = catalogue.document(document_id)
     if document is None:
-        raise Refusal(404, "not_found", f"{listed.path} has no text, as it could not be read: {listed.reason}")
+        raise _never_read(listed)
     return document
 
 
-# ── the page of a file that is still the one that was read ──
+def _never_read(listed: ListedDocument) -> Refusal:
+    return Refusal(404, "not_found", f"{listed.path} has no text, as it could not be read: {listed.reason}")
 
 
-def _page_of_file(here: Served, collection: str | None, document_id: str, number: int) -> _PageOfFile:
-    """Find a page and its file.
+# ── the file of a page, if it is still the one that was read ──
+
+
+def _file_to_show(here: Served, base: KnowledgeBase, document_id: str, number: int) -> FoundFile:
+    """Find the file of a page.
 
     Raises:
-        Refusal: there is none, or it is not what was ingested.
+        Refusal: there is no such page, or the file is not what was ingested.
     """
-    base = here.collections.get(collection)
     listed = _listed(base.catalogue, document_id)
-    document = _document(base.catalogue, document_id)
-    if document.kind != _KIND:
-        raise Refusal(404, "not_found", f"{document.path} is no PDF: only of those pages are shown")
-    # Pages are in order from 1, but nothing is lost by not relying on it.
-    found = next((one for one in document.pages if one.number == number), None)
-    if found is None:
-        raise Refusal(404, "not_found", f"{document.path} has {len(document.pages)} pages and no page {number}")
-    file = _file(folder_of(here.collections, base), document.path)
+    if not listed.kind:
+        raise _never_read(listed)
+    if listed.kind != _KIND:
+        raise Refusal(404, "not_found", f"{listed.path} is no PDF: only of those pages are shown")
+    count = listed.pages or 0
+    if not 1 <= number <= count:
+        raise Refusal(404, "not_found", f"{listed.path} has {count:,} pages and no page {number}")
+    file = _file(folder_of(here.collections, base), listed.path)
     if listed.status != "indexed" or not _is_as_ingested(file, listed, base.catalogue):
-        raise Refusal(409, "changed", f"{document.path} was changed after its ingest; its text is still as it was then")
-    return _PageOfFile(file, document, found)
+        raise Refusal(409, "changed", f"{listed.path} was changed after its ingest; its text is still as it was then")
+    return file
 
 
 def _file(root: FilePath, relative: str) -> FoundFile:

@@ -28,7 +28,7 @@ TEXTS = ["support/refund-policy.md", "zh/退款政策.md", "ja/返金ポリシ�
 PASSWORD = "öffne dich"
 CONFIG = f"""
 [loading]
-max_seconds = 4
+max_memory_megabytes = 300
 [loading.pdf]
 passwords = ["{PASSWORD}"]
 [web]
@@ -73,6 +73,8 @@ MADE: dict[str, bytes] = {
     "to-link.pdf": pdf([["soon a link out of the folder"]]),
 }
 
+LONG = {"long.txt": "A parcel of many", "长.txt": "很多包裹中的一个编号为", "長い.txt": "たくさんの荷物のうちの番号は"}
+
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -84,6 +86,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name, content in MADE.items():
         (documents / name).write_bytes(content)
     os.symlink("support/carrier-guide.pdf", documents / "linked.pdf")
+    for name, words in LONG.items():
+        (documents / name).write_text("\n\n".join(f"{words} {number}" for number in range(15_000)), encoding="utf-8")
     (folder / "config.toml").write_text(f'documents_dir = "documents"\ndata_dir = "data"\n{CONFIG}', encoding="utf-8")
     run(INGEST, cwd=folder)
     return folder
@@ -185,6 +189,21 @@ def test_an_end_behind_the_text_is_the_text_s_end(server: WebServer, loaded: dic
     assert (body["text"], body["end"]) == (text[-3:], len(text))
     body = server.client.get(address, params={"start": len(text)}).json()
     assert (body["text"], body["start"], body["end"]) == ("", len(text), len(text))
+
+
+@pytest.mark.parametrize("name", LONG)
+def test_a_long_text_comes_in_parts_that_join_to_the_whole(server: WebServer, folder: Path, name: str) -> None:
+    parts: list[str] = []
+    at, length = 0, 1
+    while at < length:
+        params = {"start": at, "end": 10**9}
+        body = server.client.get(f"/documents/{document_id(name)}/content", params=params).json()
+        assert (body["start"], body["end"] - body["start"]) == (at, len(body["text"]))
+        assert 0 < len(body["text"]) <= 200_000
+        parts.append(body["text"])
+        at, length = body["end"], body["length"]
+    assert len(parts) >= 2
+    assert "".join(parts) == (folder / "documents" / name).read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(
@@ -322,6 +341,13 @@ def test_of_two_equal_sentences_the_cited_one_is_shown(
     above, below = (page_of(server, document.path, 1, at, at + len(quote))["quotes"] for at in (first, last))
     assert len(above) == len(below) == 1
     assert above[0]["y"] + above[0]["height"] < below[0]["y"]
+
+
+def test_a_quote_in_one_column_has_no_box_in_the_other(server: WebServer, loaded: dict[str, Document]) -> None:
+    for quote, left in (("left of all", True), ("right of all", False)):
+        (box,) = quote_of(server, loaded["columns.pdf"], quote)
+        assert (box["x"] + box["width"] < 0.5) == left
+        assert (box["x"] > 0.5) != left
 
 
 @pytest.mark.parametrize("params", [{"start": 1}, {"end": 1}, {"start": 5, "end": 4}, {"start": -1, "end": 4}])

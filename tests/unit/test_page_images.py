@@ -6,7 +6,6 @@ import asyncio
 import os
 import signal
 import sys
-import time
 import zlib
 from collections.abc import Callable, Coroutine
 from pathlib import Path
@@ -23,21 +22,20 @@ from kb.web.page_images import MOST_AT_ONCE, PageImages
 from kb.web.refusals import Refusal
 from tests.hostile import children
 from tests.page_pictures import PNG
-from tests.pdf_writer import endless_pdf, pdf
+from tests.pdf_writer import pdf
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="limits and processes as Linux has them")
 
 Result = TypeVar("Result")
 Write = Callable[[str, bytes], FoundFile]
 
-SECONDS = 2.0
-SOON = 30.0
-"""A busy machine takes its time; a page that hangs is found out all the same."""
+SECONDS = 6.0
+"""A busy machine takes its time for a sound page as well."""
 
 
 def looked(work: Callable[[PageImages], Coroutine[Any, Any, Result]], **settings: Any) -> Result:
     """What comes of looking at pages, in a loop of its own."""
-    images = PageImages(LoadingSection(**{"max_seconds": SECONDS, **settings}))
+    images = PageImages(LoadingSection(**settings))
     try:
         return asyncio.run(work(images))
     finally:
@@ -58,36 +56,31 @@ def processes() -> set[int]:
     return set(children())
 
 
-def test_a_page_that_takes_for_ever_is_given_up_and_the_next_one_is_shown(file: Write) -> None:
-    endless, sound = file("endless.pdf", endless_pdf()), file("sound.pdf", pdf([["sound"]]))
+def test_a_page_that_takes_too_long_is_given_up_and_the_next_one_is_shown(file: Write) -> None:
+    slow, sound = file("slow.pdf", _slow()), file("sound.pdf", pdf([["sound"]]))
 
     async def work(images: PageImages) -> bytes:
-        begun = time.monotonic()
-        with pytest.raises(Refusal) as caught:
-            await images.picture(endless, 1, 500)
+        with pytest.raises(Refusal, match=f"slow.pdf.* {SECONDS:g} seconds") as caught:
+            await images.picture(slow, 1, 2000)
         assert (caught.value.status, caught.value.error) == (422, "unreadable")
-        assert "endless.pdf" in caught.value.message
-        assert f"{SECONDS:g} seconds" in caught.value.message
-        assert time.monotonic() - begun < SOON
         return await images.picture(sound, 1, 500)
 
-    assert looked(work, max_memory_megabytes=8192).startswith(PNG)
+    assert looked(work, max_seconds=SECONDS).startswith(PNG)
 
 
-def test_while_one_page_takes_for_ever_another_is_shown(file: Write) -> None:
-    endless, sound = file("endless.pdf", endless_pdf()), file("sound.pdf", pdf([["sound"]]))
+def test_while_one_page_takes_long_another_is_shown(file: Write) -> None:
+    slow, sound = file("slow.pdf", _slow()), file("sound.pdf", pdf([["sound"]]))
 
     async def work(images: PageImages) -> bool:
         await asyncio.gather(*(images.picture(sound, 1, 400 + width) for width in range(MOST_AT_ONCE)))
-        hanging = asyncio.ensure_future(images.picture(endless, 1, 500))
+        drawing = asyncio.ensure_future(images.picture(slow, 1, 2000))
         await asyncio.sleep(0)
         await images.picture(sound, 1, 500)
-        is_hanging = not hanging.done()
-        with pytest.raises(Refusal):
-            await hanging
-        return is_hanging
+        is_drawing = not drawing.done()
+        drawing.cancel()
+        return is_drawing
 
-    assert looked(work, max_seconds=15)
+    assert looked(work)
 
 
 @pytest.mark.parametrize(
@@ -136,9 +129,8 @@ def test_a_file_that_needs_an_unknown_password_is_refused(tmp_path: Path) -> Non
     assert looked(lambda images: images.picture(locked, 1, 500), pdf={"passwords": ["secret"]}).startswith(PNG)
 
 
-@pytest.mark.parametrize("words", ["sound", "完好", "無事"])
-def test_a_page_that_takes_too_much_memory_is_refused_and_the_next_one_is_shown(file: Write, words: str) -> None:
-    sound, large = file("sound.pdf", pdf([[words]])), file("large.pdf", _of_blanks(200 * 1024 * 1024))
+def test_a_page_that_takes_too_much_memory_is_refused_and_the_next_one_is_shown(file: Write) -> None:
+    sound, large = file("sound.pdf", pdf([["sound"]])), file("large.pdf", _of_blanks(200 * 1024 * 1024))
 
     async def work(images: PageImages) -> bytes:
         with pytest.raises(Refusal, match="memory") as caught:
@@ -146,7 +138,7 @@ def test_a_page_that_takes_too_much_memory_is_refused_and_the_next_one_is_shown(
         assert (caught.value.status, caught.value.error) == (422, "unreadable")
         return await images.picture(sound, 1, 500)
 
-    assert looked(work, max_memory_megabytes=100, max_seconds=15).startswith(PNG)
+    assert looked(work, max_memory_megabytes=100).startswith(PNG)
 
 
 def test_a_process_that_was_killed_is_replaced(file: Write) -> None:
@@ -258,11 +250,19 @@ def test_what_a_process_says_is_passed_on_only_when_it_is_what_was_asked_for(
     looked(work)
 
 
+def _slow() -> bytes:
+    """A PDF of a page on which 20,000 discs are drawn, one over the other; that takes minutes and no memory."""
+    return _of_content(zlib.compress(b"0 50 m 0 99 99 99 99 50 c 99 0 0 0 0 50 c f " * 20_000))
+
+
 def _of_blanks(length: int) -> bytes:
-    """A PDF of one page whose content unpacks to so many blanks."""
+    """A PDF of a page whose content unpacks to so many blanks."""
     packer = zlib.compressobj(1)
     megabyte = b" " * 1024 * 1024
-    packed = b"".join([*(packer.compress(megabyte) for _ in range(length // len(megabyte))), packer.flush()])
+    return _of_content(b"".join([*(packer.compress(megabyte) for _ in range(length // len(megabyte))), packer.flush()]))
+
+
+def _of_content(packed: bytes) -> bytes:
     objects = (
         b"<</Type/Catalog/Pages 2 0 R>>",
         b"<</Type/Pages/Count 1/Kids[3 0 R]>>",
