@@ -10,11 +10,11 @@ import time
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing
 from itertools import pairwise
-from typing import Any
+from typing import Annotated, Any
 from urllib.parse import urlencode
 from uuid import uuid4
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Path, Request
 from starlette.responses import JSONResponse, Response
 
 from kb.display import place
@@ -55,8 +55,8 @@ def models(here: Here) -> ModelList:
     return ModelList(data=[Model(id=_OWN), *(Model(id=f"{_OWN}/{name}") for name in here.collections.names())])
 
 
-@router.get("/models/{model:path}", responses={404: {"model": CompletionFault}, 401: {"model": CompletionFault}})
-def model(model: str, here: Here) -> Model:
+@router.get("/models/{model:path}", responses=_FAULTS)
+def model(model: Annotated[str, Path(min_length=1, max_length=210)], here: Here) -> Model:
     """One of them."""
     _collection(model, here)
     return Model(id=model)
