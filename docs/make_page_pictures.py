@@ -47,7 +47,7 @@ def main() -> None:
 
 def answer(browser: Browser, server: WebServer) -> None:
     """An answer with its sources beside it, and a quote that is looked at."""
-    page = opened(browser, server)
+    page = opened(browser, server, height=520)
     ask(page, ANSWERED)
     page.locator(".text button.cite").first.hover()
     expect(page.get_by_role("tooltip")).to_be_visible()

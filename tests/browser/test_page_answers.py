@@ -80,7 +80,7 @@ def test_a_follow_up_sends_the_turns_before_it_and_a_new_conversation_none(
 
 
 def test_another_collection_is_chosen_and_asked_by_itself(server: WebServer, open_page: OpenPage) -> None:
-    page = open_page(server)
+    page = open_page(server, permissions=["clipboard-read", "clipboard-write"])
     ask(page, QUESTIONS["ja"][0])
     expect(page.locator(".text")).to_have_text(re.compile(QUESTIONS["ja"][2]))
     page.get_by_label("Collection").select_option("ships")
@@ -89,6 +89,11 @@ def test_another_collection_is_chosen_and_asked_by_itself(server: WebServer, ope
     expect(page.locator(".text")).to_contain_text("青いペンキで塗られています。")
     page.locator(".text button.cite").first.click()
     expect(page.locator("mark.now")).to_have_text("その船は青いペンキで塗られています。")
+    page.get_by_role("button", name="Copy a link to this passage").click()
+    expect(page.locator("#said")).to_have_text("Copied")
+    linked = open_page(server, page.evaluate("navigator.clipboard.readText()").removeprefix(server.url))
+    expect(linked.locator("mark.now")).to_have_text("その船は青いペンキで塗られています。")
+    expect(linked.get_by_label("Collection")).to_have_value("ships")
     page.get_by_role("button", name="Documents").click()
     expect(page.get_by_role("dialog").locator(".documents > li")).to_have_count(1)
 

@@ -1,5 +1,5 @@
 // The page: puts its parts together.
-import { address, json, keepToken, onUnauthorized } from "./api.js";
+import { json, keepToken, onUnauthorized } from "./api.js";
 import { Composer } from "./composer.js";
 import { Conversation } from "./conversation.js";
 import { askToken } from "./dialogs.js";
@@ -113,13 +113,17 @@ async function learn() {
   document.title = `kb · ${about.collection}`;
 }
 
-/** `/?document=ID&start=&end=&number=` opens that source. */
+/** `/?document=ID&start=&end=&number=&collection=` opens that source. */
 function follow() {
   const query = new URLSearchParams(location.search);
   const wanted = query.get("document");
   if (!wanted) return;
   const place = (name) => (/^\d{1,12}$/.test(query.get(name) ?? "") ? Number(query.get(name)) : undefined);
-  history.replaceState(null, "", address("/", {}));
+  history.replaceState(null, "", "/");
+  if (about?.collections.includes(query.get("collection"))) {
+    picker.value = query.get("collection");
+    chosen();
+  }
   openSource({ document_id: wanted, start: place("start"), end: place("end"), number: place("number") }, [], composer.field);
 }
 

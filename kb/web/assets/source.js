@@ -164,7 +164,7 @@ export class SourcePanel {
 
   async copyLink() {
     const { document_id, start, end, number } = this.one;
-    const query = { document: document_id, start, end, number };
+    const query = { document: document_id, start, end, number, collection: this.collection() };
     await copyText(new URL(address("/", query), location.href).href);
     announce(t("copied"));
     this.link.replaceChildren(icon("check"));
