@@ -14,7 +14,7 @@ from kb.catalogue import MOST_LISTED
 from kb.loading import loader_suffixes
 from kb.web.asking import FAULTS
 from kb.web.document_forms import DeletedBody, DocumentBody, DocumentsBody, UploadBody
-from kb.web.folder import changeable_folder
+from kb.web.folder import changeable_folder, found_file
 from kb.web.forms import Fault, Name
 from kb.web.incoming import Incoming
 from kb.web.refusals import Refusal, not_found
@@ -176,7 +176,10 @@ async def _stored(stream: AsyncGenerator[bytes, None], form: UploadForm, shelf: 
 
 
 def _document(shelf: Shelf, path: str) -> DocumentBody:
-    return _found(shelf, Waiting(shelf.root / path, path).id)
+    """What has just been stored, or was there; the ingest may have met it by now."""
+    waiting = Waiting(found_file(shelf.root, path) or shelf.root / path, path)
+    listed = shelf.base.catalogue.listed(waiting.id)
+    return _waiting_body(waiting, shelf) if listed is None else _listed_body(listed, shelf)
 
 
 def _deleted(here: Served, collection: str | None, document_id: str) -> DocumentBody:

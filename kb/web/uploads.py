@@ -149,6 +149,8 @@ class Shelf:
             file = None if document is None else found_file(self.root, document.path)
             if document is not None and file is not None and _has_content(file, digest, size):
                 return document.path
+        if not any(_has_content(file, digest, size) for file in self._files()):
+            return None
         return next((one.path for one in self.waiting() if _has_content(one.file, digest, size)), None)
 
     def _selection(self) -> Selection:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import socket
 import unicodedata
@@ -15,6 +16,7 @@ import httpx
 import pytest
 
 from kb.loading import document_id
+from tests.commands import INGEST, run
 from tests.web_server import WebServer, serving
 
 TEXTS = {
@@ -30,8 +32,28 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebServer]:
     own = folder / "documents/own"
     own.mkdir(parents=True)
     (own / "guide.md").write_text("# Guide\n\nWhat was here before the server was.\n", encoding="utf-8")
-    with serving(folder, "[web]\nmax_upload_megabytes = 1.0\n") as served:
+    with serving(folder, "[web]\nworkers = 1\nmax_upload_megabytes = 1.0\n") as served:
         served.settled()
+        yield served
+
+
+@pytest.fixture(scope="module")
+def generous(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebServer]:
+    """Where all may be deleted; with links, odd names and another collection."""
+    folder = tmp_path_factory.mktemp("generous")
+    documents, minutes = folder / "documents", folder / "minutes"
+    for made in (documents / "deep/er", documents / ".kept", minutes):
+        made.mkdir(parents=True)
+    (documents / "deep/er/odd [1] *.md").write_bytes(b"# An odd name")
+    (documents / "deep/er/odd [1] x.md").write_bytes(b"# Nearly the same")
+    (documents / ".kept/text.md").write_bytes(b"# Linked")
+    (documents / "link.md").symlink_to(".kept/text.md")
+    (minutes / "monday.md").write_bytes(b"# Monday")
+    config = '[loading]\nexclude = ["*.csv"]\n[web]\nworkers = 1\ndeletable = "all"\n'
+    with serving(folder, config) as served:
+        served.settled()
+        done = run(INGEST, str(minutes), "--collection", "minutes", cwd=folder)
+        assert done.returncode == 0, done.stderr
         yield served
 
 
@@ -280,114 +302,76 @@ def test_an_upload_that_breaks_off_leaves_nothing(server: WebServer) -> None:
     server.wait_until(lambda: files_of(server) == before, "what was received is deleted")
 
 
+def test_a_disk_that_is_full_is_told_and_leaves_nothing(server: WebServer) -> None:
+    server.settled()
+    before = files_of(server)
+    _, hard = limit = resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE)
+    resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (300_000, hard))
+    try:
+        response = upload(server, "large.md", b"word " * 100_000)
+    finally:
+        resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, limit)
+    assert response.status_code == 507
+    assert response.json()["error"] == "no_room"
+    assert files_of(server) == before
+    assert upload(server, "large.md", b"word " * 100_000).status_code == 201
+
+
 # ── other servers ──
+
+
+def test_any_document_is_deleted_where_that_is_allowed_and_no_other_with_it(generous: WebServer) -> None:
+    odd, nearly = (document_id(f"deep/er/odd [1] {end}.md") for end in "*x")
+    assert generous.client.get(f"/documents/{odd}").json()["deletable"] is True
+    assert generous.client.delete(f"/documents/{odd}").status_code == 200
+    assert [file.name for file in (generous.folder / "documents/deep/er").iterdir()] == ["odd [1] x.md"]
+    assert generous.client.get(f"/documents/{odd}").status_code == 404
+    assert generous.client.get(f"/documents/{nearly}").json()["status"] == "indexed"
+
+
+def test_what_a_link_leads_to_is_not_deleted(generous: WebServer) -> None:
+    response = generous.client.delete(f"/documents/{document_id('link.md')}")
+    assert response.status_code == 409
+    assert response.json()["error"] == "no_file"
+    assert generous.client.get(f"/documents/{document_id('link.md')}").json()["status"] == "indexed"
+    assert (generous.folder / "documents/link.md").read_bytes() == b"# Linked"
+
+
+def test_what_no_ingest_would_read_is_not_taken(generous: WebServer) -> None:
+    response = upload(generous, "table.csv", b"a,b\n1,2\n")
+    assert response.status_code == 422
+    assert response.json()["error"] == "excluded"
+    assert upload(generous, "text.md", b"Taken.").status_code == 201
+
+
+def test_an_upload_to_another_collection_lies_in_its_own_folder(generous: WebServer) -> None:
+    generous.settled()
+    before = listed(generous)
+    response = upload(generous, "tuesday.md", b"# Tuesday", collection="minutes")
+    assert response.status_code == 201
+    status = {"collection": "minutes"}
+    generous.wait_until(lambda: not generous.client.get("/status", params=status).json()["ingesting"], "ingested")
+    paths = [document["path"] for document in listed(generous, collection="minutes")]
+    assert paths == ["monday.md", "uploads/tuesday.md"]
+    assert listed(generous) == before
+    assert (generous.folder / "minutes/uploads/tuesday.md").read_bytes() == b"# Tuesday"
 
 
 def test_what_was_acknowledged_survives_a_kill_and_is_ingested_at_the_next_start(tmp_path: Path) -> None:
     contents = {f"kept {number}.md": marked("Kept.") for number in range(3)}
-    with serving(tmp_path, "[web]\ningest_at_start = false\n") as server:
+    config = "[web]\nworkers = 1\ningest_at_start = false\n"
+    with serving(tmp_path, config) as server:
         for name, content in contents.items():
             assert upload(server, name, content).status_code == 201
         assert server.end(signal.SIGKILL) == -signal.SIGKILL
     uploads = tmp_path / "documents/uploads"
     left_over = uploads / ".incoming-0123456789abcdef"
     left_over.write_bytes(b"half of it")
-    with serving(tmp_path, "[web]\ningest_at_start = false\n") as server:
+    with serving(tmp_path, config) as server:
         server.settled()
-        documents = {document["path"]: document["status"] for document in listed(server)}
-    assert documents == {f"uploads/{name}": "indexed" for name in contents}
-    assert {file.name: file.read_bytes() for file in uploads.iterdir()} == contents
-
-
-def test_a_disk_that_is_full_is_told_and_leaves_nothing(tmp_path: Path) -> None:
-    with serving(tmp_path) as server:
-        server.settled()
-        _limit_file_size(server, 300_000)
-        response = upload(server, "large.md", b"word " * 100_000)
-        assert response.status_code == 507
-        assert response.json()["error"] == "no_room"
-        assert list((tmp_path / "documents/uploads").iterdir()) == []
-        assert upload(server, "small.md", b"Small enough.").status_code == 201
-
-
-def _limit_file_size(server: WebServer, size: int) -> None:
-    import resource
-
-    resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (size, size))
-
-
-def test_any_document_or_none_is_deleted_as_it_is_set(tmp_path: Path) -> None:
-    (tmp_path / "documents/deep/er").mkdir(parents=True)
-    only = tmp_path / "documents/deep/er/only [1] *.md"
-    only.write_bytes(b"# The only one")
-    with serving(tmp_path, '[web]\ndeletable = "none"\n') as server:
-        server.settled()
-        [document] = listed(server)
-        assert document["deletable"] is False
-        assert server.client.delete(f"/documents/{document['id']}").status_code == 403
-    with serving(tmp_path, '[web]\ndeletable = "all"\n') as server:
-        server.settled()
-        assert server.client.delete(f"/documents/{document['id']}").status_code == 200
-        assert not only.exists()
+        documents = listed(server)
+        assert {one["path"]: one["status"] for one in documents} == {f"uploads/{name}": "indexed" for name in contents}
+        assert {file.name: file.read_bytes() for file in uploads.iterdir()} == contents
+        for one in documents:  # the last one too, which a whole ingest would take for a mistake
+            assert server.client.delete(f"/documents/{one['id']}").status_code == 200
         assert server.client.get("/status").json()["documents"] == 0
-
-
-def test_what_a_link_leads_to_is_not_deleted(tmp_path: Path) -> None:
-    documents = tmp_path / "documents"
-    (documents / ".kept").mkdir(parents=True)
-    (documents / ".kept/text.md").write_bytes(b"# Linked")
-    (documents / "link.md").symlink_to(".kept/text.md")
-    with serving(tmp_path, '[web]\ndeletable = "all"\n') as server:
-        server.settled()
-        [document] = listed(server)
-        assert document["path"] == "link.md"
-        response = server.client.delete(f"/documents/{document['id']}")
-        assert response.status_code == 409
-        assert response.json()["error"] == "no_file"
-        assert listed(server) == [document]
-    assert (documents / "link.md").read_bytes() == b"# Linked"
-
-
-def test_a_folder_of_uploads_that_leads_elsewhere_is_not_used(tmp_path: Path) -> None:
-    elsewhere = tmp_path / "elsewhere"
-    elsewhere.mkdir()
-    (elsewhere / "secret.md").write_bytes(b"Not ours.")
-    (tmp_path / "documents").mkdir()
-    (tmp_path / "documents/uploads").symlink_to(elsewhere)
-    with serving(tmp_path) as server:
-        server.settled()
-        response = upload(server, "a.md", b"Somewhere.")
-        assert response.status_code == 409
-        assert response.json()["error"] == "no_folder"
-        assert listed(server) == []
-    assert [file.name for file in elsewhere.iterdir()] == ["secret.md"]
-
-
-def test_what_no_ingest_would_read_is_not_taken(tmp_path: Path) -> None:
-    with serving(tmp_path, '[loading]\nexclude = ["*.csv"]\n') as server:
-        server.settled()
-        response = upload(server, "table.csv", b"a,b\n1,2\n")
-        assert response.status_code == 422
-        assert response.json()["error"] == "excluded"
-        assert upload(server, "text.md", b"Taken.").status_code == 201
-
-
-def test_an_upload_to_another_collection_lies_in_its_own_folder(tmp_path: Path) -> None:
-    from tests.commands import INGEST, run
-
-    other = tmp_path / "minutes"
-    other.mkdir()
-    (other / "monday.md").write_bytes(b"# Monday")
-    with serving(tmp_path) as server:
-        server.settled()
-        done = run(INGEST, str(other), "--collection", "minutes", cwd=tmp_path, KB_STORE__USE="chroma")
-        assert done.returncode == 0, done.stderr
-        response = upload(server, "tuesday.md", b"# Tuesday", collection="minutes")
-        assert response.status_code == 201
-        server.wait_until(
-            lambda: not server.client.get("/status", params={"collection": "minutes"}).json()["ingesting"], "ingested"
-        )
-        paths = [document["path"] for document in listed(server, collection="minutes")]
-        assert paths == ["monday.md", "uploads/tuesday.md"]
-        assert listed(server) == []
-    assert (other / "uploads/tuesday.md").read_bytes() == b"# Tuesday"

@@ -56,7 +56,7 @@ def aftermath(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Aftermath]:
     (folder / UPLOADS / "link.md").symlink_to("../../victim/own.md")
     (folder / UPLOADS / "dangling.md").symlink_to("../../victim/new.md")
     (folder / UPLOADS / "folder.md").mkdir()
-    with serving(folder, "[loading]\nmax_seconds = 20.0\nmax_text_megabytes = 5.0\n") as server:
+    with serving(folder, "[loading]\nmax_text_megabytes = 5.0\n[web]\nworkers = 1\n") as server:
         server.settled()
         before = tree(folder)
         answers = []

@@ -69,7 +69,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebServer]:
     (documents / "refunds.md").write_text("# Refunds\n\nGoods are taken back within 30 days.\n", encoding="utf-8")
     (documents / "退款.md").write_text("# 退款\n\n商店在三十天内接受退货。\n", encoding="utf-8")
     (documents / "返品.md").write_text("# 返品\n\n返品は三十日以内に受け付けます。\n", encoding="utf-8")
-    with serving(folder, "[web]\nrequests_per_minute = 0\n") as served:
+    with serving(folder, "[web]\nworkers = 1\nrequests_per_minute = 0\n") as served:
         served.settled()
         yield served
 

@@ -59,6 +59,15 @@ def test_of_those_that_have_ended_the_last_fifty_are_known(jobs: Jobs) -> None:
     assert [body["id"] for body in jobs.bodies()] == [job.id for job in reversed(made[3:])]
 
 
+def test_an_empty_folder_is_no_fault(jobs: Jobs, collections: Collections, caplog: pytest.LogCaptureFixture) -> None:
+    (collections.default.settings.documents_dir / "one.md").unlink()
+    job = jobs.bring_in_step()
+    wait_until(lambda: job.is_over)
+    assert (job.state, job.report) == ("done", None)
+    assert not collections.default.folder.exists()
+    assert caplog.text == ""
+
+
 def test_nothing_is_begun_after_the_end(jobs: Jobs, collections: Collections) -> None:
     with write_lock(collections.default.folder):
         running = jobs.bring_in_step()

@@ -14,7 +14,7 @@ import pytest
 from kb.knowledge_base import KnowledgeBase
 from kb.loading import document_id
 from kb.web.collections import Collections
-from kb.web.documents import _utc
+from kb.web.documents import _is_deletable, _utc
 from kb.web.folder import found_file
 from kb.web.incoming import INCOMING, Incoming, is_left_over
 from kb.web.refusals import Refusal
@@ -163,6 +163,31 @@ def test_a_disk_that_is_not_mounted_is_not_taken_for_a_new_folder(collections: C
     with pytest.raises(Refusal, match="not mounted"):
         shelf.ready()
     assert not shelf.root.exists()
+
+
+def test_a_folder_of_uploads_that_leads_elsewhere_is_not_used(collections: Collections, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / f"{INCOMING}0123").write_bytes(b"Not ours.")
+    (elsewhere / "secret.md").write_bytes(b"Not ours.")
+    (tmp_path / "documents").mkdir()
+    (tmp_path / "documents/uploads").symlink_to(elsewhere)
+    shelf = Shelf.of(collections, collections.default)
+    with pytest.raises(Refusal, match="no folder of its own"):
+        shelf.ready()
+    assert shelf.waiting() == []
+    shelf.clear()
+    assert len(list(elsewhere.iterdir())) == 2
+
+
+@pytest.mark.parametrize(
+    ("deletable", "uploaded", "other"), [("uploads", True, False), ("all", True, True), ("none", False, False)]
+)
+def test_what_may_be_deleted_is_as_it_is_set(shelf: Shelf, deletable: Any, uploaded: bool, other: bool) -> None:
+    shelf.base.settings.web.deletable = deletable
+    assert _is_deletable("uploads/退款.md", shelf) is uploaded
+    assert _is_deletable("own/uploads/a.md", shelf) is other
+    assert _is_deletable("uploads.md", shelf) is other
 
 
 @pytest.mark.parametrize(
