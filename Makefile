@@ -83,6 +83,7 @@ bench: $(DEV) $(PEERS)  ## speed, side by side with bare libraries and peers; da
 	$(BIN)/python benchmarks/faiss_opening.py
 	$(BIN)/python -m benchmarks.dask_ingest
 	$(BIN)/python -m benchmarks.answer_overhead
+	$(BIN)/python -m benchmarks.web_load
 	$(BIN)/python benchmarks/embedding_limits.py
 	$(BIN)/python -m benchmarks.crash_rounds --rounds 200
 

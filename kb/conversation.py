@@ -6,9 +6,10 @@ question → one of its own → search → what earlier turns cited joins in →
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator, Callable, Generator, Iterator
+from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from operator import itemgetter
 from threading import Lock, get_ident
 from typing import TYPE_CHECKING
 
@@ -39,6 +40,24 @@ _MOST_EARLIER = 3
 
 
 @dataclass(frozen=True, slots=True)
+class PastTurn:
+    """What a conversation has to know of a turn to be resumed later, or elsewhere; it may come from anybody."""
+
+    question: str
+    """As it was asked."""
+    searched: str
+    """As a question of its own; see `Turn`. Empty: not known."""
+    text: str
+    """Of the answer."""
+    cited: Mapping[str, int] = field(default_factory=dict)
+    """The numbers of the chunks that the answer cites, by their ids."""
+    mentioned: Mapping[str, int] = field(default_factory=dict)
+    """Those of other chunks that got one, as evidence of a claim."""
+    highest: int = 0
+    """The highest number given so far, in case earlier turns are left out."""
+
+
+@dataclass(frozen=True, slots=True)
 class Turn:
     """One question of a conversation and its answer."""
 
@@ -47,6 +66,8 @@ class Turn:
     searched: str
     """As a question of its own, which was searched and answered; the same when it was one."""
     answer: Answer
+    past: PastTurn
+    """What to keep of it, to resume the conversation by `KnowledgeBase.chat`."""
 
 
 class Conversation:
@@ -65,8 +86,9 @@ class Conversation:
         rewriter: Rewriter | None = None,
         one_of_each_document: bool = False,
         tracing: Tracing | None = None,
+        past: Sequence[PastTurn] = (),
     ) -> None:
-        """Begin.
+        """Begin, or go on.
 
         Args:
             search: Finds passages, as `KnowledgeBase.search` does.
@@ -75,6 +97,7 @@ class Conversation:
             rewriter: A model that does it; without one, words do.
             one_of_each_document: The hits of a question are of as many documents.
             tracing: What its spans go to.
+            past: Turns of a conversation that is resumed: the next answer is the same as if it had never ended.
         """
         self._search = search
         self._answer = answer
@@ -85,12 +108,17 @@ class Conversation:
         self._lock = Lock()
         self._asker: object = None
         self._turns: tuple[Turn, ...] = ()
-        self._topic: Topic | None = None
-        self._numbering = Numbering()
+        self._past = tuple(past)
+        """With those of `_turns`."""
+        self._topic = self._topic_of(self._past)
+        self._numbering = Numbering.resumed(
+            (pair for turn in self._past for numbers in (turn.cited, turn.mentioned) for pair in numbers.items()),
+            max((turn.highest for turn in self._past), default=0),
+        )
 
     @property
     def turns(self) -> tuple[Turn, ...]:
-        """All turns so far, in order."""
+        """All turns of this object so far, in order."""
         return self._turns
 
     @property
@@ -102,7 +130,7 @@ class Conversation:
     def reset(self) -> None:
         """Begin anew: no turns, and numbers from 1."""
         with self._one_at_a_time():
-            self._turns, self._topic, self._numbering = (), None, Numbering()
+            self._turns, self._past, self._topic, self._numbering = (), (), None, Numbering()
 
     def ask(self, question: str, top_k: int | None = None, cutoff: float | None = None, where: Filter = None) -> Answer:
         """Answer a question, or a follow-up of those before; the arguments are those of `KnowledgeBase.ask`."""
@@ -151,22 +179,40 @@ class Conversation:
                             yield HitsFound(found)
                         case AnswerReady():
                             answer = replace(event.answer, question=question, notes=(*notes, *event.answer.notes))
-                            self._turns += (Turn(question, searched, answer),)
-                            self._topic, self._numbering = topic, numbering
+                            self._keep(topic, question, answer, numbering)
                             yield AnswerReady(answer)
                         case _:
                             yield event
 
+    def _keep(self, topic: Topic, question: str, answer: Answer, numbering: Numbering) -> None:
+        """A turn is complete."""
+        cited = {one.chunk_id: one.number for one in answer.citations}
+        new = numbering.known.items() - self._numbering.known.items() - cited.items()
+        mentioned = dict(sorted(new, key=itemgetter(1)))
+        past = PastTurn(question, topic.standing, answer.text, cited, mentioned, numbering.highest)
+        self._turns += (Turn(question, topic.standing, answer, past),)
+        self._past += (past,)
+        self._topic, self._numbering = topic, numbering
+
     # ── a question of its own ──
+
+    def _topic_of(self, past: Sequence[PastTurn]) -> Topic | None:
+        """What the last of these turns was about."""
+        topic: Topic | None = None
+        for turn in past:
+            by_words = followed(topic, turn.question) if self._rewrites else begun(turn.question)
+            # Else a model has rewritten it, or what it leans on is not among these turns.
+            topic = by_words if turn.searched in ("", by_words.standing) else begun(turn.searched)
+        return topic
 
     def _standing(self, question: str) -> tuple[Topic, tuple[str, ...]]:
         """What is asked, as a topic whose question stands by itself, and notes on how that was told."""
-        if not self._turns or not self._rewrites:
+        if not self._past or not self._rewrites:
             return begun(question), ()
         by_words = followed(self._topic, question)
         if self._rewriter is None:
             return by_words, ()
-        said = [Said(turn.searched, turn.answer.text) for turn in self._turns[-TURNS_SHOWN:]]
+        said = [Said(turn.searched or turn.question, turn.text) for turn in self._past[-TURNS_SHOWN:]]
         try:
             found = self._rewriter.rewritten(question, said)
         except ServiceError as error:
@@ -198,8 +244,8 @@ class Conversation:
 
     def _cited_lately(self) -> list[str]:
         """Chunks that the last turns cited, the latest turn's first."""
-        lately = reversed(self._turns[-_EARLIER_TURNS:])
-        ids = dict.fromkeys(citation.chunk_id for turn in lately for citation in turn.answer.citations)
+        lately = reversed(self._past[-_EARLIER_TURNS:])
+        ids = dict.fromkeys(chunk_id for turn in lately for chunk_id in turn.cited)
         return list(ids)[:_MOST_EARLIER]
 
     # ── one at a time ──

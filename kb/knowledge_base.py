@@ -25,7 +25,7 @@ from kb.tracing import along, note_text, span, traced
 from kb.wiring import Wiring
 
 if TYPE_CHECKING:
-    from kb.conversation import Conversation
+    from kb.conversation import Conversation, PastTurn
     from kb.ingest.report import IngestReport
     from kb.maintenance.status import Status
     from kb.maintenance.upkeep import Upkeep
@@ -86,6 +86,14 @@ class KnowledgeBase(Wiring):
     def close(self) -> None:
         """Release files; the object can be used again, which opens them anew."""
         self._current.close()
+
+    def prepare(self) -> None:
+        """Build all parts that questions need, so that what is missing is told before the first one.
+
+        Raises:
+            ConfigError: a setting doesn't fit, or a package, a model or a key is missing.
+        """
+        _ = (self.embedder, self._reranker, self._generator, self._rewriter, self._expander, self._negation)
 
     # ── what people do ──
 
@@ -218,9 +226,16 @@ class KnowledgeBase(Wiring):
             result = self.search(question, top_k, cutoff, where)
         yield from self._answered(result, started, meter.usage)
 
-    def chat(self) -> Conversation:
-        """Begin a conversation, where questions may lean on those before. Raises MissingKeyError."""
-        return self._conversation(self.search, self._answered)
+    def chat(self, past: Sequence[PastTurn] = ()) -> Conversation:
+        """Begin a conversation, where questions may lean on those before.
+
+        Args:
+            past: Turns of an earlier one that is resumed: `[turn.past for turn in earlier.turns]`.
+
+        Raises:
+            MissingKeyError: a model would make follow-ups questions of their own, and has no key.
+        """
+        return self._conversation(self.search, self._answered, past)
 
     def _answered(self, result: SearchResult, started: float, searched: Usage | None) -> Iterator[StreamEvent]:
         """Answer from what a search found; see `Answerer.stream`."""

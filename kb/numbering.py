@@ -26,6 +26,9 @@ from kb.display import place_of
 from kb.markers import find_markers
 from kb.records import Hit
 
+MOST_SOURCES = 999
+"""Of a conversation that is resumed; what looks like a year is no marker."""
+
 _OPEN = re.compile(r"\[\d{0,9}\Z")
 """The beginning of a marker whose end is in the next piece."""
 _NUMBER = re.compile(r"\[(\d{1,9})\]")
@@ -36,19 +39,44 @@ class Numbering:
 
     def __init__(self, known: Mapping[str, int] | None = None) -> None:
         self._numbers = dict(known or {})
+        self.highest = max(self._numbers.values(), default=0)
+        """The last number that was given."""
+
+    @classmethod
+    def resumed(cls, known: Iterable[tuple[str, int]], highest: int = 0) -> Numbering:
+        """Go on from what somebody else has kept: where it contradicts itself, what comes first counts.
+
+        Args:
+            known: Chunks and their numbers.
+            highest: One that was given, though it may not be among them any more.
+        """
+        numbers: dict[str, int] = {}
+        taken: set[int] = set()
+        for chunk_id, number in known:
+            if chunk_id not in numbers and number not in taken and 0 < number <= MOST_SOURCES:
+                numbers[chunk_id] = number
+                taken.add(number)
+        resumed = cls(numbers)
+        resumed.highest = max(resumed.highest, min(highest, MOST_SOURCES))
+        return resumed
 
     @property
     def known(self) -> Mapping[str, int]:
-        """All numbers given so far, rising."""
+        """All numbers given so far."""
         return self._numbers
 
     def of(self, chunk_id: str) -> int:
         """The number of a chunk, given now when it has none."""
-        return self._numbers.setdefault(chunk_id, len(self._numbers) + 1)
+        if chunk_id not in self._numbers:
+            self.highest += 1
+            self._numbers[chunk_id] = self.highest
+        return self._numbers[chunk_id]
 
     def copy(self) -> Numbering:
         """The same numbers, to go on with while it isn't known whether they will count."""
-        return Numbering(self._numbers)
+        copy = Numbering(self._numbers)
+        copy.highest = self.highest
+        return copy
 
 
 def numbered(events: Iterable[StreamEvent], numbering: Numbering) -> Generator[StreamEvent, None, None]:

@@ -73,9 +73,27 @@ def _serve(settings: Settings, origins: Origins, config: str | None, overrides: 
             f"[web] host = {section.host!r} can be reached by others, and no token is set. Put one of at least "
             f"{_LEAST_TOKEN} characters into {section.token_env} or into [web] token_file, or listen on 127.0.0.1"
         )
+    _check_store(settings, origins)
     certificate, key = (_tls_file(section, name, folder) for name in ("tls_cert_file", "tls_key_file"))
     with _listening(section) as listening:
         return serve(settings, config, overrides, Entrance(listening, token, certificate, key))
+
+
+def _check_store(settings: Settings, origins: Origins) -> None:
+    """Several processes answer, so the store has to be one that they share.
+
+    Raises:
+        ConfigError: it is none.
+    """
+    from kb.errors import ConfigError
+    from kb.opening import CollectionStore
+
+    store = CollectionStore(settings, origins)
+    if store.in_memory or store.in_one_process:
+        raise ConfigError(
+            f"[store] use = {settings.store.use!r} as it is set up is open in one process only, and a server has "
+            'several. Take "chroma", "faiss", or a server\'s url'
+        )
 
 
 def _token(section: WebSection, secret: Callable[[str], str | None], folder: Path) -> str | None:

@@ -22,7 +22,7 @@ from kb.tracing import Tracing
 
 if TYPE_CHECKING:
     from kb.answers import StreamEvent, Usage
-    from kb.conversation import Conversation
+    from kb.conversation import Conversation, PastTurn
     from kb.filters import Filter
     from kb.records import SearchResult
     from kb.verdicts import Nearness
@@ -104,8 +104,9 @@ class Wiring:
         self,
         search: Callable[[str, int | None, float | None, Filter], SearchResult],
         answer: Callable[[SearchResult, float, Usage | None], Iterator[StreamEvent]],
+        past: Sequence[PastTurn],
     ) -> Conversation:
-        """A new conversation; the arguments are those of `Conversation`."""
+        """A conversation; the arguments are those of `Conversation`."""
         from kb.conversation import Conversation
 
         return Conversation(
@@ -115,6 +116,7 @@ class Wiring:
             rewriter=self._rewriter,
             one_of_each_document=self.settings.retrieval.group_by == "document",
             tracing=self._tracing,
+            past=past,
         )
 
     @cached_property

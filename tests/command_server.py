@@ -24,6 +24,7 @@ ROOT = Path(__file__).parents[1]
 MODULES = (
     "kb.query",
     "kb.serve",
+    "kb.mcp",
     "pipelines.ingest",
     "pipelines.status",
     "pipelines.export",
@@ -31,6 +32,7 @@ MODULES = (
     "pipelines.copy",
     "kb.knowledge_base",
     "kb.web.server",
+    "kb.web.agents",
     "kb.ingest.run",
     "kb.ingest.reading",
     "kb.ingest.engine.local",

@@ -20,8 +20,6 @@ import httpx
 from tests.commands import command, environment
 
 SECONDS = 60.0
-PERSISTENT = {"KB_STORE__USE": "chroma"}
-"""A server's processes share what is on disk; the memory of one is no use to the others."""
 
 
 @dataclass
@@ -77,7 +75,7 @@ def serving(
         folder: Gets a config.toml, and `documents` when it is not there.
         config: More of config.toml; tables only.
         arguments: More of the command line.
-        env: More environment; None takes a variable away. Without it the embedder is hashing, and the store Chroma.
+        env: More environment; None takes a variable away. Without it the parts are the fast ones.
         headers: What the client always sends.
         verify: As `httpx.Client` takes it.
     """
@@ -87,7 +85,7 @@ def serving(
     process = subprocess.Popen(
         command("kb.serve", "--port", "0", *arguments),
         cwd=folder,
-        env=environment(**{**PERSISTENT, **(env or {})}),
+        env=environment(**(env or {})),
         stdin=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
@@ -110,6 +108,8 @@ def serving(
                 os.kill(process.pid, signal.SIGKILL)
                 process.wait()
         reader.join(SECONDS)
+        assert process.stderr is not None, "it is a pipe"
+        process.stderr.close()
 
 
 def _read(process: subprocess.Popen[str], log: list[str]) -> None:
@@ -122,7 +122,7 @@ def _address(process: subprocess.Popen[str], log: list[str]) -> str:
     while time.monotonic() < deadline:
         for line in log:
             if found := re.search(r"kb answers at (\S+)", line):
-                return found[1].rstrip("/")
+                return found[1].rstrip("/").replace("//0.0.0.0", "//127.0.0.1")
         assert process.poll() is None or not log, "".join(log)
         time.sleep(0.02)
     raise AssertionError(f"the server did not start: {''.join(log)}")

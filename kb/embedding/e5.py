@@ -20,8 +20,9 @@ from platformdirs import user_cache_dir
 from pydantic import Field
 
 from kb.embedding._manifest import BUILDER_VERSION, find_weights, manifest_path, read_manifest
-from kb.embedding._passes import each, processors
+from kb.embedding._passes import each
 from kb.errors import KbError
+from kb.processors import processors
 from kb.records import EmbeddedPart
 from kb.settings import ComponentOptions
 

@@ -19,10 +19,11 @@ import numpy as np
 from platformdirs import user_cache_dir
 from pydantic import Field
 
-from kb.embedding._passes import each, processors
+from kb.embedding._passes import each
 from kb.embedding._sentence_facts import Facts, known_facts
 from kb.embedding._sentence_folder import SECTION, checked, own_prompts, stamp
 from kb.errors import ConfigError, KbError
+from kb.processors import processors
 from kb.settings import ComponentOptions
 
 if TYPE_CHECKING:

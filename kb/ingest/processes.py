@@ -14,7 +14,7 @@ _END_SECONDS = 2.0
 _WITHOUT_MEMORY = ("SIGABRT", "SIGTRAP", "SIGILL")
 """How a native library ends itself when it gets none."""
 
-_NO_CONSOLE = int(getattr(subprocess, "CREATE_NO_WINDOW", 0))
+NO_CONSOLE = int(getattr(subprocess, "CREATE_NO_WINDOW", 0))
 """On Windows a process would show a console of its own where the program has none."""
 
 
@@ -33,15 +33,19 @@ def start_helper(main: str, *, inherit: tuple[int, ...] = (), **environment: str
         OSError: the system cannot start it.
     """
     return subprocess.Popen(
-        # -P: the file's folder is no place to import from.
-        [sys.executable, "-P", main],
+        helper_command(main),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,  # native libraries complain there
         env={**os.environ, **environment},
-        creationflags=_NO_CONSOLE,
+        creationflags=NO_CONSOLE,
         pass_fds=inherit,
     )
+
+
+def helper_command(main: str) -> list[str]:
+    """What `start_helper` runs."""
+    return [sys.executable, "-P", main]  # -P: the file's folder is no place to import from
 
 
 def module_path() -> list[str]:
@@ -57,6 +61,11 @@ def how_it_ended(process: subprocess.Popen[bytes]) -> str:
         status = process.wait(_END_SECONDS)
     except subprocess.TimeoutExpired:
         return "gave no answer that makes sense"
+    return ended_with(status)
+
+
+def ended_with(status: int) -> str:
+    """Say what a process's exit status, negative for a signal, tells of its end."""
     if status >= 0:
         return f"ended with exit status {status}"
     name = signal.Signals(-status).name if -status in set(signal.Signals) else f"signal {-status}"

@@ -6,7 +6,6 @@ document is had by whoever began its file, so their order does not depend on the
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 import weakref
@@ -19,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from kb.errors import KbError, LoadError
 from kb.ingest.worker import Worker, setup_line
+from kb.processors import processors
 from kb.records import Document
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class Workers:
         """
         self._section = section
         self._setup = setup_line(section, options)
-        self._most = section.workers or min(_processors(), MOST_BY_DEFAULT)
+        self._most = section.workers or min(processors(), MOST_BY_DEFAULT)
         self._threads = ThreadPoolExecutor(self._most, thread_name_prefix="kb-read")
         self._idle: LifoQueue[Worker | None] = LifoQueue()
         self._guard = threading.Lock()
@@ -145,12 +145,6 @@ def _end_all(living: set[Worker]) -> None:
     for worker in tuple(living):
         worker.end()
         living.discard(worker)
-
-
-def _processors() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def _document(content: bytes, file: FoundFile) -> Document:

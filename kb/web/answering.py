@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,13 +19,15 @@ from kb.answers import (
     TextPiece,
     UsageKnown,
 )
-from kb.conversation import Conversation
+from kb.conversation import Conversation, PastTurn
 from kb.display import answer_as_dict, citation_as_dict, claim_as_dict, hit_as_dict, usage_as_dict
 from kb.errors import KbError
 from kb.filters import Where
+from kb.knowledge_base import KnowledgeBase
 from kb.records import Hit, SearchResult
+from kb.settings import Settings
 from kb.web.collections import Collections
-from kb.web.refusals import Refusal, refusal_of
+from kb.web.refusals import Refusal, refusal_of, unforeseen
 from kb.web.sse import Event, event
 
 
@@ -46,12 +48,10 @@ class Wanted:
 class _Bodies:
     """Makes plain values of the parts of one answer."""
 
-    searched: str = ""
     _documents: dict[str, str] = field(default_factory=dict)
 
     def found(self, result: SearchResult) -> dict[str, Any]:
         self._documents = {hit.chunk.id: hit.chunk.document_id for hit in _all_hits(result)}
-        self.searched = result.question
         return found_body(result)
 
     def citation(self, citation: Citation) -> dict[str, Any]:
@@ -64,20 +64,14 @@ class _Bodies:
     def claim(self, claim: Claim) -> dict[str, Any]:
         return {**claim_as_dict(claim), "evidence": [self.citation(one) for one in claim.evidence]}
 
-    def answer(self, answer: Answer) -> dict[str, Any]:
-        cited = {one.chunk_id: one.number for one in _cited(answer)}
+    def answer(self, answer: Answer, past: PastTurn) -> dict[str, Any]:
         return {
             **answer_as_dict(answer),
             "citations": [self.citation(one) for one in answer.citations],
             "claims": [self.claim(claim) for claim in answer.claims],
             "hits": [hit_body(hit) for hit in answer.hits],
             "notes": list(answer.notes),
-            "turn": {
-                "question": answer.question,
-                "searched": self.searched or answer.question,
-                "text": answer.text,
-                "cited": [{"number": number, "chunk_id": chunk_id} for chunk_id, number in cited.items()],
-            },
+            "turn": _turn_body(past),
         }
 
 
@@ -88,22 +82,51 @@ def events_of(collections: Collections, wanted: Wanted) -> Generator[Event, None
         conversation = _conversation(collections, wanted)
         for happened in conversation.stream(wanted.question, wanted.top_k, wanted.cutoff, _where(wanted)):
             if not isinstance(happened, Failed):
-                yield _event(happened, bodies)
+                yield _event(happened, bodies, conversation)
     except KbError as error:
         yield _refused(refusal_of(error))
     except Refusal as refusal:
         yield _refused(refusal)
 
 
-def search(collections: Collections, wanted: Wanted) -> Event:
+def found(collections: Collections, wanted: Wanted) -> Generator[Event, None, None]:
     """Find passages: `found`, or `error`."""
     try:
         base = collections.get(wanted.collection)
-        return event("found", found_body(base.search(wanted.question, wanted.top_k, wanted.cutoff, _where(wanted))))
+        result = base.search(wanted.question, wanted.top_k, wanted.cutoff, _where(wanted))
+        yield event("found", found_body(result))
     except KbError as error:
-        return _refused(refusal_of(error))
+        yield _refused(refusal_of(error))
     except Refusal as refusal:
-        return _refused(refusal)
+        yield _refused(refusal)
+
+
+WAYS: Mapping[str, Callable[[Collections, Wanted], Generator[Event, None, None]]] = {
+    "stream": events_of,
+    "search": found,
+}
+"""What can be asked of a process."""
+
+
+def prepared(config: str | None, overrides: dict[str, Any]) -> Collections:
+    """Open the knowledge base, with all that a question needs loaded.
+
+    Raises:
+        ConfigError: a setting is wrong, or a package or key is missing.
+    """
+    base = KnowledgeBase.open(config, **overrides)
+    base.prepare()
+    collections = Collections(base)
+    if _is_local(base.settings):
+        for told in events_of(collections, Wanted("Is everything loaded?")):
+            if told.name == "error":  # such as that nothing has been ingested: a question will be told
+                break
+    return collections
+
+
+def broken(error: Exception) -> Event:
+    """What nobody foresaw, as the last event of an answer."""
+    return _refused(unforeseen(error, "a process that answers"))
 
 
 def hit_body(hit: Hit) -> dict[str, Any]:
@@ -127,15 +150,55 @@ def found_body(result: SearchResult) -> dict[str, Any]:
     }
 
 
+def _is_local(settings: Settings) -> bool:
+    """Whether a question asks no service, which would cost something."""
+    uses = (settings.embedding.use, settings.generation.use, settings.rerank.use)
+    return (
+        not {"openai", "endpoint", "llm_judge"}.intersection(uses)
+        and not settings.expansion.enabled
+        and settings.negation.check != "model"
+    )
+
+
 def _conversation(collections: Collections, wanted: Wanted) -> Conversation:
-    return collections.get(wanted.collection).chat()
+    past = [
+        PastTurn(
+            turn["question"],
+            turn["searched"],
+            turn["text"],
+            _numbers(turn["cited"]),
+            _numbers(turn["mentioned"]),
+            turn["highest"],
+        )
+        for turn in wanted.history
+    ]
+    return collections.get(wanted.collection).chat(past)
+
+
+def _numbers(cited: Iterable[Mapping[str, Any]]) -> dict[str, int]:
+    numbers: dict[str, int] = {}
+    for one in cited:
+        numbers.setdefault(one["chunk_id"], one["number"])
+    return numbers
+
+
+def _turn_body(past: PastTurn) -> dict[str, Any]:
+    """A turn as a client keeps it, and sends it with the next question."""
+    return {
+        "question": past.question,
+        "searched": past.searched,
+        "text": past.text,
+        "cited": [{"number": number, "chunk_id": chunk_id} for chunk_id, number in past.cited.items()],
+        "mentioned": [{"number": number, "chunk_id": chunk_id} for chunk_id, number in past.mentioned.items()],
+        "highest": past.highest,
+    }
 
 
 def _where(wanted: Wanted) -> Where | None:
     return Where.parse(wanted.where) if wanted.where else None
 
 
-def _event(happened: StreamEvent, bodies: _Bodies) -> Event:
+def _event(happened: StreamEvent, bodies: _Bodies, conversation: Conversation) -> Event:
     match happened:
         case HitsFound(result):
             return event("hits", bodies.found(result))
@@ -148,7 +211,7 @@ def _event(happened: StreamEvent, bodies: _Bodies) -> Event:
         case UsageKnown(usage):
             return event("usage", usage_as_dict(usage))
         case AnswerReady(answer):
-            return event("done", bodies.answer(answer))
+            return event("done", bodies.answer(answer, conversation.turns[-1].past))
         case Failed():
             raise AssertionError("its error is raised right after it")
 
@@ -159,7 +222,3 @@ def _refused(refusal: Refusal) -> Event:
 
 def _all_hits(result: SearchResult) -> Iterable[Hit]:
     return (*result.hits, *(drop.hit for drop in result.dropped))
-
-
-def _cited(answer: Answer) -> list[Citation]:
-    return [*answer.citations, *(one for claim in answer.claims for one in claim.evidence)]

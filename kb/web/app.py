@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from importlib.util import find_spec
 
 from fastapi import APIRouter, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
 from kb import __version__
 from kb.errors import KbError
-from kb.web import asking, overview, page, sources
+from kb.web import asking, completions, documents, ingests, overview, page, sources
 from kb.web.guard import Guard, Rules
 from kb.web.limits import Limits
-from kb.web.refusals import Refusal, refusal_of, unforeseen
+from kb.web.refusals import Refusal, answered, refusal_of, unforeseen
 from kb.web.request_log import RequestLog
 from kb.web.served import Served
 from kb.web.sse import ClientGone
@@ -27,6 +28,9 @@ _CLIENT_GONE = 499
 
 ROUTERS: tuple[APIRouter, ...] = (
     asking.router,
+    completions.router,
+    documents.router,
+    ingests.router,
     overview.router,
     page.router,
     sources.router,
@@ -37,16 +41,22 @@ def create_app(served: Served, rules: Rules) -> FastAPI:
     """The application of a server; starting it starts the workers."""
 
     @asynccontextmanager
-    async def life(_: FastAPI) -> AsyncIterator[None]:
-        await served.start()
+    async def life(app: FastAPI) -> AsyncIterator[None]:
         try:
-            yield
+            await served.start()
+        except Exception as error:
+            app.state.failure = error
+            raise
+        try:
+            async with _for_agents(app, served):
+                yield
         finally:
             await served.close()
 
     # No /docs: that page would load scripts from another host.
     app = FastAPI(title="kb", version=__version__, lifespan=life, docs_url=None, redoc_url=None)
     app.state.served = served
+    app.state.failure = None  # why it could not be started
     for router in ROUTERS:
         app.include_router(router)
     for kind, handler in ((Refusal, _refused), (KbError, _failed), (ClientGone, _gone)):
@@ -74,38 +84,54 @@ def create_app(served: Served, rules: Rules) -> FastAPI:
     return app
 
 
-def _answer(refusal: Refusal) -> Response:
-    return JSONResponse(refusal.body, refusal.status, refusal.all_headers)
+@asynccontextmanager
+async def _for_agents(app: FastAPI, served: Served) -> AsyncIterator[None]:
+    """Tools for agents at /mcp, where their package is installed."""
+    if find_spec("mcp") is None:
+        yield
+        return
+    from kb.web.agents import agent_server, over_http
+
+    server = agent_server(served.pool, served.collections)
+    app.router.routes.extend(over_http(server))
+    async with server.session_manager.run():
+        yield
 
 
-async def _refused(_: Request, error: Exception) -> Response:
+def _answer(refusal: Refusal, request: Request) -> Response:
+    return answered(refusal, request.url.path)
+
+
+async def _refused(request: Request, error: Exception) -> Response:
     assert isinstance(error, Refusal), "registered for it"
-    return _answer(error)
+    return _answer(error, request)
 
 
-async def _failed(_: Request, error: Exception) -> Response:
+async def _failed(request: Request, error: Exception) -> Response:
     assert isinstance(error, KbError), "registered for it"
-    return _answer(refusal_of(error))
+    return _answer(refusal_of(error), request)
 
 
 async def _gone(_: Request, error: Exception) -> Response:
     return Response(status_code=_CLIENT_GONE)
 
 
-async def _invalid(_: Request, error: Exception) -> Response:
+async def _invalid(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError), "registered for it"
     # Where and what is wrong, never the value: it may be anything.
     faults = [f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in error.errors()[:3]]
-    return _answer(Refusal(422, "bad_request", "; ".join(faults)))
+    return _answer(Refusal(422, "bad_request", "; ".join(faults)), request)
 
 
-async def _http(_: Request, error: Exception) -> Response:
+async def _http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException), "registered for it"
     kinds = {404: "not_found", 405: "method_not_allowed"}
     message = "there is nothing at this address" if error.status_code == 404 else str(error.detail)
     headers = dict(error.headers or {})
-    return _answer(Refusal(error.status_code, kinds.get(error.status_code, "bad_request"), message, headers=headers))
+    return _answer(
+        Refusal(error.status_code, kinds.get(error.status_code, "bad_request"), message, headers=headers), request
+    )
 
 
 async def _unforeseen(request: Request, error: Exception) -> Response:
-    return _answer(unforeseen(error, f"{request.method} {request.url.path}"))
+    return _answer(unforeseen(error, f"{request.method} {request.url.path}"), request)

@@ -6,11 +6,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
-_MOST_TURNS = 20
-_MOST_TEXT = 100_000
+MOST_TURNS = 20
+MOST_TEXT = 100_000
 _MOST_CITED = 200
 
-Text = Annotated[str, StringConstraints(max_length=_MOST_TEXT)]
+Text = Annotated[str, StringConstraints(max_length=MOST_TEXT)]
 Name = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 
 
@@ -41,6 +41,10 @@ class Turn(BaseModel):
     searched: Text
     text: Text
     cited: list[Cited] = Field(default=[], max_length=_MOST_CITED)
+    mentioned: list[Cited] = Field(default=[], max_length=_MOST_CITED)
+    """Passages that got a number without being cited, as evidence of a claim."""
+    highest: int = Field(default=0, ge=0, le=1_000_000)
+    """The highest number given so far."""
 
 
 class Question(BaseModel):
@@ -51,7 +55,7 @@ class Question(BaseModel):
         json_schema_extra={"examples": [{"question": "What does a 429 mean and how should I handle it?"}]},
     )
 
-    question: Annotated[str, StringConstraints(min_length=1, max_length=_MOST_TEXT, strip_whitespace=True)]
+    question: Annotated[str, StringConstraints(min_length=1, max_length=MOST_TEXT, strip_whitespace=True)]
     collection: Name | None = None
     top_k: int | None = Field(default=None, ge=1, le=100)
     cutoff: float | None = Field(default=None, ge=-1, le=1, allow_inf_nan=False)
@@ -59,7 +63,7 @@ class Question(BaseModel):
         default=[], max_length=50, description="Search only what passes: `kind=pdf`, `page=3-7`, `path=handbook`"
     )
     history: list[Turn] = Field(
-        default=[], max_length=_MOST_TURNS, description="The turns before, so that the question may lean on them"
+        default=[], max_length=MOST_TURNS, description="The turns before, so that the question may lean on them"
     )
 
 

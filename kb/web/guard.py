@@ -16,11 +16,10 @@ from hashlib import sha256
 from ipaddress import ip_address
 
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from kb.web.limits import Bucket, client_of
-from kb.web.refusals import Refusal
+from kb.web.refusals import Refusal, answered
 
 _LOCAL_NAMES = frozenset(("localhost", "127.0.0.1", "::1"))
 _PUBLIC = frozenset(("/", "/favicon.ico", "/healthz", "/readyz"))
@@ -98,7 +97,7 @@ class Guard:
         if refusal is None:
             await self._app(scope, receive, send)
         else:
-            await JSONResponse(refusal.body, refusal.status, refusal.all_headers)(scope, receive, send)
+            await answered(refusal, scope["path"])(scope, receive, send)
 
     def _host_fault(self, headers: Headers) -> Refusal | None:
         named = headers.getlist("host")

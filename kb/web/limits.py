@@ -6,12 +6,12 @@ import asyncio
 import time
 from collections import OrderedDict
 from collections.abc import Callable
+from contextlib import suppress
 
 from starlette.datastructures import Headers
-from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from kb.web.refusals import Refusal
+from kb.web.refusals import Refusal, answered
 
 _JSON_BYTES = 1_000_000
 """Of a request in JSON: a question and a conversation, which both have limits of their own."""
@@ -65,9 +65,7 @@ class Bucket:
 
 
 class _BodyFault(Exception):
-    def __init__(self, refusal: Refusal) -> None:
-        super().__init__(refusal.message)
-        self.refusal = refusal
+    """Nothing more is read of a request."""
 
 
 class Limits:
@@ -89,24 +87,29 @@ class Limits:
             await _refuse(refusal, scope, receive, send)
             return
         begun = False
+        faults: list[Refusal] = []
 
         async def noting(message: Message) -> None:
             nonlocal begun
+            if faults and not begun:
+                return  # whoever reads JSON takes every fault for JSON that is none
             begun = True
             await send(message)
 
-        try:
-            await self._app(scope, self._limited(scope, receive), noting)
-        except _BodyFault as fault:
-            if not begun:
-                await _refuse(fault.refusal, scope, receive, send)
+        with suppress(_BodyFault):
+            await self._app(scope, self._limited(scope, receive, faults), noting)
+        if faults and not begun:
+            await _refuse(faults[0], scope, receive, send)
 
     def _rate_fault(self, scope: Scope) -> Refusal | None:
         wait = self._requests.take(client_of(scope)) if self._requests else 0.0
         return Refusal(429, "too_many", "too many requests; wait a moment", wait) if wait else None
 
     def _announced_fault(self, scope: Scope) -> Refusal | None:
-        length = Headers(scope=scope).get("content-length", "0")
+        headers = Headers(scope=scope)
+        if "content-length" in headers and "transfer-encoding" in headers:  # a proxy in front may have read the other
+            return Refusal(400, "bad_request", "a request has one length, not two", headers={"Connection": "close"})
+        length = headers.get("content-length", "0")
         is_number = length.isascii() and length.isdigit() and len(length) <= _MOST_DIGITS
         return None if is_number and int(length) <= self._most(scope) else self._too_large(scope)
 
@@ -120,7 +123,8 @@ class Limits:
             413, "too_large", f"the request is larger than {self._most(scope):,} bytes", headers={"Connection": "close"}
         )
 
-    def _limited(self, scope: Scope, receive: Receive) -> Receive:
+    def _limited(self, scope: Scope, receive: Receive, faults: list[Refusal]) -> Receive:
+        """What receives within the limits; raises otherwise, with the reason added to `faults`."""
         most, taken, whole = self._most(scope), 0, False
 
         async def counting() -> Message:
@@ -132,16 +136,18 @@ class Limits:
                     message = await receive()
             except TimeoutError:
                 late = Refusal(408, "too_slow", "the rest of the request did not come", headers={"Connection": "close"})
-                raise _BodyFault(late) from None
+                faults.append(late)
+                raise _BodyFault from None
             if message["type"] == "http.request":
                 taken += len(message.get("body", b""))
                 whole = not message.get("more_body", False)
             if taken > most:
-                raise _BodyFault(self._too_large(scope))
+                faults.append(self._too_large(scope))
+                raise _BodyFault
             return message
 
         return counting
 
 
 async def _refuse(refusal: Refusal, scope: Scope, receive: Receive, send: Send) -> None:
-    await JSONResponse(refusal.body, refusal.status, refusal.all_headers)(scope, receive, send)
+    await answered(refusal, scope["path"])(scope, receive, send)

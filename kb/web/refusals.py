@@ -7,6 +7,8 @@ import traceback
 from dataclasses import dataclass, field
 from typing import Any
 
+from starlette.responses import JSONResponse
+
 from kb.errors import (
     AuthenticationError,
     ConfigError,
@@ -46,6 +48,9 @@ _KINDS: tuple[tuple[type[KbError], int, str], ...] = (
 when the server started."""
 
 
+_OPENAI = "/v1/"
+
+
 @dataclass(eq=False)
 class Refusal(Exception):
     """A request that is not done, as an HTTP answer. Not frozen, as whoever catches it sets its traceback."""
@@ -71,6 +76,20 @@ class Refusal(Exception):
         if self.retry_seconds is None:
             return dict(self.headers)
         return {**self.headers, "Retry-After": str(max(1, math.ceil(self.retry_seconds)))}
+
+
+def answered(refusal: Refusal, path: str) -> JSONResponse:
+    """A refusal as an answer to a request of `path`."""
+    if not path.startswith(_OPENAI):
+        return JSONResponse(refusal.body, refusal.status, refusal.all_headers)
+    # There a request that is not understood is a 400.
+    status = 400 if refusal.status == 422 else refusal.status
+    return JSONResponse(openai_body(refusal.error, refusal.message), status, refusal.all_headers)
+
+
+def openai_body(kind: str, message: str) -> dict[str, Any]:
+    """An error as clients of OpenAI's API read it."""
+    return {"error": {"message": message, "type": kind, "param": None, "code": kind}}
 
 
 def refusal_of(error: KbError) -> Refusal:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import socket
+import ssl
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,15 +17,17 @@ from typing import Any
 import uvicorn
 
 from kb import command
+from kb.errors import ConfigError
 from kb.knowledge_base import KnowledgeBase
 from kb.settings import Settings
+from kb.web.answer_process import Launch
 from kb.web.app import create_app
 from kb.web.collections import Collections
 from kb.web.connections import patient_for
 from kb.web.guard import Rules
 from kb.web.jobs import Jobs
 from kb.web.page_images import PageImages
-from kb.web.pool import Launch, Pool
+from kb.web.pool import Pool
 from kb.web.served import Served
 
 _GRACE_SECONDS = 5
@@ -55,6 +59,9 @@ def serve(settings: Settings, config: str | None, overrides: dict[str, Any], ent
         config: The configuration file they were read from, as it was given.
         overrides: What wins over it.
         entrance: Where to listen, and whom to let in.
+
+    Raises:
+        ConfigError: with these settings no question can be answered.
     """
     base = KnowledgeBase.open(config, **overrides)
     collections = Collections(base)
@@ -63,9 +70,12 @@ def serve(settings: Settings, config: str | None, overrides: dict[str, Any], ent
         collections, Pool(Launch(config, overrides), settings), Jobs(collections), section, PageImages(settings.loading)
     )
     rules = Rules.of(section.host, entrance.token, section.allowed_hosts, section.allowed_origins)
+    app = create_app(served, rules)
+    # What fails is told by kb.logs; uvicorn would print what a request held as well.
+    logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
     server = _Server(
         uvicorn.Config(
-            create_app(served, rules),
+            app,
             log_config=None,
             access_log=False,
             server_header=False,
@@ -83,8 +93,16 @@ def serve(settings: Settings, config: str | None, overrides: dict[str, Any], ent
         f"{'https' if entrance.certificate else 'http'}://{_shown(section.host)}:"
         f"{entrance.listening.getsockname()[1]}/",
     )
-    with _signals_end_it():
-        server.run(sockets=[entrance.listening])
+    try:
+        with _signals_end_it(), suppress(SystemExit):  # of a start that failed
+            server.run(sockets=[entrance.listening])
+    except ssl.SSLError as error:
+        raise ConfigError(
+            f"[web] tls_cert_file {entrance.certificate} and tls_key_file {entrance.key} are no certificate in PEM and "
+            f"its key: {error.reason or error}"
+        ) from error
+    if app.state.failure is not None:
+        raise app.state.failure
     if not server.started:
         return command.ERROR
     if served.jobs.busy:  # an ingest that is killed loses nothing; waiting for its end could take hours

@@ -35,13 +35,32 @@ class Event(NamedTuple):
     """One event of a stream."""
 
     name: str
+    """Empty: the stream has only one kind, which is told by its data."""
     data: str
-    """A JSON object on one line."""
+    """On one line; mostly a JSON object."""
 
 
 def event(name: str, data: dict[str, Any]) -> Event:
     """An event of plain values."""
     return Event(name, json_text(data))
+
+
+def described(*names: str, body: str = "") -> dict[int | str, dict[str, Any]]:
+    """How a stream stands in the API's description.
+
+    Args:
+        names: Of its events, in the order in which they first come.
+        body: The model that all their data are of; empty when they differ.
+    """
+    data: dict[str, Any] = {"type": "string", "contentMediaType": "application/json"}
+    if body:
+        data["contentSchema"] = {"$ref": f"#/components/schemas/{body}"}
+    one = {
+        "type": "object",
+        "required": ["event", "id", "data"],
+        "properties": {"event": {"enum": [*names]}, "id": {"type": "string"}, "data": data},
+    }
+    return {200: {"description": "Events as they come", "content": {"text/event-stream": {"itemSchema": one}}}}
 
 
 class EventStream(Response):
@@ -84,14 +103,15 @@ class EventStream(Response):
                     await self._give(send, _PING)
                     continue
                 try:
-                    name, data = coming.result()
+                    told = coming.result()
                 except StopAsyncIteration:
                     break
                 except Exception as error:  # noqa: BLE001  a client must learn that the rest is missing
-                    name, data = event("error", unforeseen(error, "stream").body)
+                    told = event("error", unforeseen(error, "stream").body)
                 coming = None
                 number += 1
-                await self._give(send, f"event: {name}\nid: {number}\ndata: {data}\n\n".encode())
+                named = f"event: {told.name}\nid: {number}\n" if told.name else ""
+                await self._give(send, f"{named}data: {told.data}\n\n".encode())
         finally:
             if coming is not None:
                 await _ended(coming)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import tomllib
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 
 import kb
 from kb import KnowledgeBase, asking
-from kb.answers import AnswerReady, HitsFound, TextPiece
+from kb.answers import Answer, AnswerReady, HitsFound, TextPiece
 from kb.conversation import Conversation, sources_as_text
 from kb.errors import ConfigError, KbError, MissingKeyError, NothingIngestedError
 from kb.evaluation.golden import LANGUAGES
@@ -134,6 +135,24 @@ CHAINS = {
     "zh": ["当年没休完的年假可以结转几天？", "最晚什么时候用完？", "那大阪呢？", "为什么？"],
     "ja": ["年次有給休暇の使い残しは繰り越せますか。", "いつまでに使えばいいですか？", "成都では？", "なぜですか？"],
 }
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_conversation_that_is_resumed_goes_on_as_if_it_had_never_ended(base: KnowledgeBase, language: str) -> None:
+    golden = [[one["first"], one["then"]] for one in CONVERSATIONS if one["language"] == language]
+    for questions in (*golden, CHAINS[language]):
+        session = base.chat()
+        for question in questions:
+            session.ask(question)
+        past = [turn.past for turn in session.turns]
+        for before, question in enumerate(questions):
+            resumed = base.chat(past[:before])
+            assert without_time(resumed.ask(question)) == without_time(session.turns[before].answer)
+            assert resumed.turns[0].past == past[before]
+
+
+def without_time(answer: Answer) -> Answer:
+    return replace(answer, seconds=0.0)
 
 
 @pytest.mark.parametrize("language", LANGUAGES)

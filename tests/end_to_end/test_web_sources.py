@@ -20,7 +20,7 @@ from kb.records import Document
 from tests.commands import INGEST, run
 from tests.page_pictures import Picture, text_in, within
 from tests.pdf_writer import endless_pdf, pdf
-from tests.web_server import PERSISTENT, WebServer, serving
+from tests.web_server import WebServer, serving
 
 SAMPLES = Path(__file__).parents[2] / "knowledge_base"
 PDFS = sorted(path.relative_to(SAMPLES).as_posix() for path in SAMPLES.rglob("*.pdf"))
@@ -89,7 +89,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name, words in LONG.items():
         (documents / name).write_text("\n\n".join(f"{words} {number}" for number in range(15_000)), encoding="utf-8")
     (folder / "config.toml").write_text(f'documents_dir = "documents"\ndata_dir = "data"\n{CONFIG}', encoding="utf-8")
-    run(INGEST, cwd=folder, env=PERSISTENT)
+    run(INGEST, cwd=folder)
     return folder
 
 

@@ -163,3 +163,22 @@ def test_a_marker_that_is_cut_is_put_together_again(raw: str, size: int) -> None
     pieces = [text[at : at + size] for at in range(0, len(text), size)]
     shown, _, _ = run(pieces, hits("a", "b", "c"), Numbering({"old": 1}))
     assert "".join(shown.split()).count("[") == "".join(text.split()).count("[")
+
+
+@given(st.lists(st.tuples(st.sampled_from("abcdefg"), st.integers(-3, 10**12)), max_size=30), st.sets(st.text()))
+def test_numbers_that_somebody_else_kept_stay_where_they_can_and_are_never_given_twice(
+    kept: list[tuple[str, int]], more: set[str]
+) -> None:
+    numbering = Numbering.resumed(kept)
+    known = dict(numbering.known)
+    assert known.items() <= set(kept)
+    numbers = [numbering.of(chunk_id) for chunk_id in {*"abcdefg", *more}]
+    assert len(set(numbers)) == len(numbers)
+    assert known.items() <= numbering.known.items()
+
+
+def test_a_new_number_is_above_all_that_were_seen() -> None:
+    numbering = Numbering.resumed([("a", 3), ("b", 3), ("a", 9), ("c", 7)])
+    assert numbering.known == {"a": 3, "c": 7}
+    assert [numbering.of(chunk_id) for chunk_id in "bca"] == [8, 7, 3]
+    assert [Numbering.resumed([("a", 3)], highest=30).copy().of(chunk_id) for chunk_id in "ba"] == [31, 3]
