@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from kb.settings import LoadingSection
 
 MOST_AT_ONCE = 2
-"""Processes, each of some 50 MB: a page takes 30 to 100 ms, and a slow one keeps one of them."""
+"""Processes, each of some 50 MB: a page takes 0.05 to 0.4 s, and a slow one keeps one of them."""
 MOST_SECONDS = 15.0
 """For one page; then nobody waits for it any more."""
 _MOST_WAITING = 32
