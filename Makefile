@@ -39,7 +39,7 @@ demo: $(BASE)  ## ingest knowledge_base/ with the embedded default and print thr
 	$(BIN)/python -m kb.query "パスワードを忘れたときはどうすればいいですか？"
 
 test: $(DEV)  ## run the tests: offline, a few minutes
-	$(BIN)/python -m pytest -q -rs -n auto --dist loadfile --ignore $(TIMED)
+	$(BIN)/python -m pytest -q -rs -n auto --dist loadfile --no-loadscope-reorder --ignore $(TIMED)
 	$(BIN)/python -m pytest -q -rs $(TIMED)
 
 $(M3E): requirements-dev.lock pyproject.toml

@@ -19,12 +19,24 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 # Files that take longest begin first, so that no processor waits for another at the end.
-_LONGEST = ("test_golden.py", "test_quickstart.py", "test_workers.py", "test_ingest_isolation.py")
+# Together with --no-loadscope-reorder: by itself xdist begins with the files of the most tests.
+_LONGEST = (
+    "test_golden.py",
+    "test_ingest_dask.py",
+    "test_golden_stores.py",
+    "test_quickstart.py",
+    "test_stores.py",
+    "test_ingest_crash.py",
+    "test_workers.py",
+    "test_conversation.py",
+    "test_ingest_isolation.py",
+)
 
 
 @pytest.hookimpl(trylast=True)  # after the files were shuffled
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    items.sort(key=lambda item: item.path.name not in _LONGEST)
+    first = {name: place for place, name in enumerate(_LONGEST)}
+    items.sort(key=lambda item: first.get(item.path.name, len(first)))
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -70,6 +70,15 @@ ALL: Mapping[str, Variant] = {name: Variant(name, exact=name in _EXACT) for name
     VARIANTS
 )
 
+SMALL_PAGES = {
+    "kb.store.chroma": {"_READ_PAGE": 100, "_WRITE_PAGE": 40},
+    "kb.store.qdrant": {"_READ_PAGE": 100, "_SCROLL_PAGE": 100},
+    "kb.store._faiss_fold": {"_BLOCK_ROWS": 100},
+    "kb.store._faiss_index": {"_BLOCK_ROWS": 100},
+    "kb.store._faiss_view": {"_BLOCK_ROWS": 100},
+}
+"""How many rows a store takes at a time, so few that hundreds are many pages."""
+
 
 def place_in(folder: Path) -> StorePlace:
     """A place of its own for each folder, also on a server."""

@@ -19,7 +19,7 @@ from kb.components import Parts, Store, StoreRow, build_component
 from kb.errors import IndexMismatchError, StoreError
 from kb.payloads import expected_row
 from kb.records import Chunk
-from tests.contracts._stores import ALL, DIMENSION, Open, place_in
+from tests.contracts._stores import ALL, DIMENSION, SMALL_PAGES, Open, place_in
 
 
 @pytest.fixture(scope="module")
@@ -292,15 +292,20 @@ def test_ids_can_be_deleted_while_they_are_walked_through(open_store: Open) -> N
     assert store.count() == 0
 
 
-def test_more_rows_than_one_batch_are_written_read_and_deleted(open_store: Open) -> None:
-    store, count = open_store(), 6_000  # more than the 5,461 and the 5,000 of one call to Chroma
+def test_more_rows_than_one_batch_are_written_read_and_deleted(
+    open_store: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module, numbers in SMALL_PAGES.items():
+        for name, number in numbers.items():
+            monkeypatch.setattr(f"{module}.{name}", number)
+    store, count = open_store(), 600
     vectors = clustered(count)
-    store.upsert([row(f"c{i:04}", vector, document=f"d{i // 5_500}") for i, vector in enumerate(vectors)])
+    store.upsert([row(f"c{i:04}", vector, document=f"d{i // 550}") for i, vector in enumerate(vectors)])
     ids = sorted(store.chunk_ids())
     assert ids == [f"c{i:04}" for i in range(count)]
     assert len(store.vectors(ids)) == count
-    store.delete(ids[5_500:])
-    assert store.count() == 5_500
+    store.delete(ids[550:])
+    assert store.count() == 550
     store.delete_document("d0")
     assert store.count() == 0
 

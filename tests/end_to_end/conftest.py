@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 
+from tests.end_to_end import _sample
 from tests.llm_server import Script, ScriptedServer, Serve, scripted_server
 
 
@@ -27,3 +30,10 @@ def serve() -> Iterator[Serve]:
             return servers.enter_context(scripted_server(script))
 
         yield start
+
+
+@pytest.fixture(scope="module")
+def sample_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data folder of its own with the sample documents, ingested with all defaults."""
+    made = _sample.ingested(tmp_path_factory.getbasetemp())
+    return Path(shutil.copytree(made, tmp_path_factory.mktemp("sample") / "data"))

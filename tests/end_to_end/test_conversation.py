@@ -21,6 +21,7 @@ from kb.followups import begun, followed
 from kb.loading import load_text
 from kb.markers import find_markers
 from tests.end_to_end._bases import Place
+from tests.end_to_end._sample import DOCUMENTS
 from tests.llm_server import (
     Reply,
     Request,
@@ -47,14 +48,12 @@ KEY = "sk-test-7d1a90"
 
 
 @pytest.fixture(scope="module")
-def base(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KnowledgeBase]:
+def base(sample_data: Path) -> Iterator[KnowledgeBase]:
     """The sample documents by the embedded model, all defaults."""
-    data = tmp_path_factory.mktemp("conversation")
     with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(data)
-        base = KnowledgeBase.open(documents_dir=ROOT / "knowledge_base", data_dir=data / "data")
+        patch.chdir(sample_data)
+        base = KnowledgeBase.open(documents_dir=DOCUMENTS, data_dir=sample_data)
     with base:
-        assert base.ingest().failed == 0
         yield base
 
 
@@ -65,7 +64,7 @@ def test_there_are_enough_conversations_and_their_phrases_are_where_they_are_sai
     for language in LANGUAGES:
         assert sum(one["language"] == language for one in CONVERSATIONS) >= 15
     for one in CONVERSATIONS:
-        texts = [load_text(ROOT / "knowledge_base" / source) for source in one["sources"]]
+        texts = [load_text(DOCUMENTS / source) for source in one["sources"]]
         assert any(phrase in text for phrase in one["phrases"] for text in texts), one["id"]
 
 

@@ -17,9 +17,9 @@ from kb.knowledge_base import KnowledgeBase
 from kb.loading import load_document
 from kb.records import Document
 from pipelines import evaluate as command
+from tests.end_to_end._sample import DOCUMENTS
 
 ROOT = Path(__file__).parents[2]
-DOCUMENTS = ROOT / "knowledge_base"
 FILE = ROOT / "tests" / "golden" / "questions.toml"
 OFF_TOPIC = FILE.with_name("off_topic.toml")
 QUESTIONS = load_questions(FILE)
@@ -44,20 +44,13 @@ LEAST_OFF_TOPIC_DECLINED = 0.90
 
 
 @pytest.fixture(scope="module")
-def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("golden")
-
-
-@pytest.fixture(scope="module")
-def base(data_dir: Path) -> Iterator[KnowledgeBase]:
-    """The sample documents, ingested; no config.toml, .env or KB_ variable changes the default."""
+def base(sample_data: Path) -> Iterator[KnowledgeBase]:
+    """The sample documents; no config.toml, .env or KB_ variable changes the default."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(data_dir)
+        patch.chdir(sample_data)
         forget_variables(patch)
-        base = KnowledgeBase.open(documents_dir=DOCUMENTS, data_dir=data_dir)
+        base = KnowledgeBase.open(documents_dir=DOCUMENTS, data_dir=sample_data)
     with base:
-        report = base.ingest()
-        assert (report.failed, report.skipped) == (0, 0), report.problems
         yield base
 
 
@@ -148,7 +141,7 @@ def test_every_answer_has_a_citation_and_nothing_else_has(result: GoldenResult) 
 
 def test_the_command_gives_the_same_figures(
     result: GoldenResult,
-    data_dir: Path,
+    sample_data: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -160,7 +153,7 @@ def test_the_command_gives_the_same_figures(
         "".join(f"[[question]]{table}" for table in FILE.read_text("utf-8").split("[[question]]")[1 : few + 1]), "utf-8"
     )
     config.write_text(
-        f"documents_dir = {json.dumps(str(DOCUMENTS))}\ndata_dir = {json.dumps(str(data_dir))}\n", "utf-8"
+        f"documents_dir = {json.dumps(str(DOCUMENTS))}\ndata_dir = {json.dumps(str(sample_data))}\n", "utf-8"
     )
     options = ["golden", "--config", str(config), "--questions", str(questions)]
     expected = replace(result, outcomes=result.outcomes[: len(load_questions(questions))])

@@ -16,12 +16,12 @@ from kb.components import Embedder, Parts, build_component
 from kb.evaluation.golden import NO_CUTOFF, TOP_K, load_questions
 from kb.knowledge_base import KnowledgeBase
 from tests.contracts._stores import ALL, Variant
+from tests.end_to_end._sample import DOCUMENTS
 
 if TYPE_CHECKING:
     from kb.components import FloatArray
 
 ROOT = Path(__file__).parents[2]
-DOCUMENTS = ROOT / "knowledge_base"
 QUESTIONS = [question.question for question in load_questions(ROOT / "tests" / "golden" / "questions.toml")]
 REFERENCE = "memory"
 MOST_OTHER = 0.02
@@ -83,13 +83,12 @@ def answers_of(base: KnowledgeBase) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def reference(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Found, list[str]]:
+def reference(sample_data: Path) -> tuple[Path, Found, list[str]]:
     """A collection in the exact store, with what it finds and answers."""
-    data_dir = tmp_path_factory.mktemp("golden") / "data"
-    with open_base(data_dir, REFERENCE, {}) as base:
+    with open_base(sample_data, REFERENCE, {}) as base:
         report = base.ingest()
-        assert (report.failed, report.skipped) == (0, 0), report.problems
-        return data_dir, found_in(base), answers_of(base)
+        assert (report.embedded, report.failed) == (0, 0), "it is filled from the ledger"
+        return sample_data, found_in(base), answers_of(base)
 
 
 @pytest.fixture

@@ -23,13 +23,14 @@ from schemathesis.specs.openapi.checks import (
 
 from kb.loading import document_id
 from kb.web.app import ROUTERS
+from tests.pdf_writer import pdf
 from tests.web_server import WebServer, serving
 
 EXAMPLES = 30
 """Of each operation, with what fits the description and with what doesn't."""
 LONGEST_ADDRESS = 8_000
 """A longer one is no request for the server: it says 400 and closes the connection."""
-REAL = {"document_id": document_id("refunds.md"), "number": 1}
+REAL = {"document_id": document_id("refunds.pdf"), "number": 1}
 CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
 CHECKS += [response_headers_conformance, negative_data_rejection]
 CONFIG = {
@@ -66,7 +67,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebServer]:
     folder = tmp_path_factory.mktemp("served")
     documents = folder / "documents"
     documents.mkdir()
-    (documents / "refunds.md").write_text("# Refunds\n\nGoods are taken back within 30 days.\n", encoding="utf-8")
+    (documents / "refunds.pdf").write_bytes(pdf([["Goods are taken back within 30 days."]], title="Refunds"))
     (documents / "退款.md").write_text("# 退款\n\n商店在三十天内接受退货。\n", encoding="utf-8")
     (documents / "返品.md").write_text("# 返品\n\n返品は三十日以内に受け付けます。\n", encoding="utf-8")
     with serving(folder, "[web]\nworkers = 1\nrequests_per_minute = 0\n") as served:

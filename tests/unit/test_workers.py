@@ -233,9 +233,9 @@ def test_an_interrupt_at_any_line_leaves_no_process(files: Callable[[str], Found
         with workers() as pool:
             pool.begin(file)()
 
-    line, lines = random.randint(-2, 0), 0  # a third of the lines, others each time
+    line, lines = random.randint(-7, 0), 0  # an eighth of the lines, others each time
     while lines >= line:
-        line += 3
+        line += 8
         lines = interrupted_at(line, work, r"ingest[/\\]workers?\.py")
         gc.collect()
         assert children() == [], f"line {line}"
