@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -69,6 +69,11 @@ class Catalogue:
         """The ids of the documents whose files have this content."""
         with self._opened() as (ledger, generation):
             return [] if ledger is None else ledger.sources_of_content(generation, content_hash)
+
+    def known(self, document_ids: Sequence[str]) -> set[str]:
+        """Those of some ids that an ingest has met, whether it could read them or not."""
+        with self._opened() as (ledger, generation):
+            return set() if ledger is None else ledger.known_sources(generation, document_ids)
 
     @contextmanager
     def _opened(self) -> Iterator[tuple[Ledger | None, int]]:

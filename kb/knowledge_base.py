@@ -288,10 +288,11 @@ class KnowledgeBase(Wiring):
     @property
     def root(self) -> Path | None:
         """The folder whose documents the collection holds; None before the first ingest."""
-        try:
-            return self._current.ledger().root()
-        except NothingIngestedError:
-            return None
+        with self._current.guard:
+            try:
+                return self._current.ledger().root()
+            except NothingIngestedError:
+                return None
 
     def changed_since_ingest(self) -> str | None:
         """Say in a few words what has changed in the folder since the last ingest; None when nothing has."""

@@ -12,8 +12,9 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable
-from functools import cache
+from functools import cached_property
 from operator import add
+from threading import local
 from typing import Any
 
 # Without the middle dot ・ (U+30FB) and ゠ (U+30A0), which part words as a hyphen does.
@@ -105,15 +106,21 @@ def _stem(word: str) -> str:
     """What forms of an English word have in common; any other token as it is."""
     if len(word) < _SHORTEST_STEMMED or word in STOP_WORDS or not (word.isascii() and word.isalpha()):
         return word
-    stem: str = _stemmer().stemWord(word)
+    stem: str = _stemmers.english.stemWord(word)
     return stem
 
 
-@cache
-def _stemmer() -> Any:
-    from snowballstemmer import stemmer
+class _Stemmers(local):
+    """One for each thread: it keeps the word that it works on in itself."""
 
-    return stemmer("english")
+    @cached_property
+    def english(self) -> Any:
+        from snowballstemmer import stemmer
+
+        return stemmer("english")
+
+
+_stemmers = _Stemmers()
 
 
 def identifiers(text: str) -> list[str]:

@@ -31,6 +31,8 @@ def pdf(
     drawn: Collection[int] = (),
     rotate: int = 0,
     upward: bool = False,
+    size: tuple[float, float] = (WIDTH, HEIGHT),
+    crop: tuple[float, float, float, float] | None = None,
 ) -> bytes:
     """Write a PDF.
 
@@ -42,16 +44,19 @@ def pdf(
         drawn: Indices of pages that hold a filled rectangle, as a scan holds its picture.
         rotate: Degrees by which a viewer turns all pages.
         upward: Whether lines run upward on the page, so that one rotated by 90 degrees shows them level.
+        size: Of all pages, in points.
+        crop: What of them is shown: left, bottom, right, top.
     """
     objects = [b"", b"", *_FONTS]
+    cut = b"" if crop is None else b"/CropBox[%g %g %g %g]" % crop
     kids = []
     for number, lines in enumerate(pages):
         content = b"0 0 100 100 re f " * (number in drawn) + b" ".join(_shown(lines, upward=upward))
         packed = b"this is no zlib data at all" if number in broken else zlib.compress(content)
         objects.append(b"<</Length %d/Filter/FlateDecode>>stream\n%s\nendstream" % (len(packed), packed))
         objects.append(
-            b"<</Type/Page/Parent 2 0 R/MediaBox[0 0 %d %d]/Rotate %d/Contents %d 0 R"
-            b"/Resources<</Font<</F1 3 0 R/F2 4 0 R>>>>>>" % (WIDTH, HEIGHT, rotate, len(objects))
+            b"<</Type/Page/Parent 2 0 R/MediaBox[0 0 %g %g]%s/Rotate %d/Contents %d 0 R"
+            b"/Resources<</Font<</F1 3 0 R/F2 4 0 R>>>>>>" % (*size, cut, rotate, len(objects))
         )
         kids.append(len(objects))
     objects[1] = b"<</Type/Pages/Count %d/Kids[%s]>>" % (len(kids), b" ".join(b"%d 0 R" % kid for kid in kids))

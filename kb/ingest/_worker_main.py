@@ -1,8 +1,8 @@
 """A process that reads files for an ingest; `kb.ingest.workers` starts it by this file's path.
 
 Before the first line on stdin, which says where modules are and what the limits are, nothing but the
-standard library is imported. Then each line is a request, a path and the name to show; each answer a
-header and so many bytes.
+standard library is imported. Then each line is a request, a path and the name to show, and what is wanted of a
+page when not the document; each answer a header and so many bytes.
 
 What this process writes is not trusted: a file may have taken it over. So a document travels as JSON.
 """
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 HEADER = struct.Struct("!c?Q")
 """What follows, whether this process can go on with other files, and how many bytes follow."""
 
-READY, DOCUMENT, REASON = b"R", b"D", b"E"
+READY, DOCUMENT, PAGE, REASON = b"R", b"D", b"P", b"E"
 
 _BYTES_PER_MEGABYTE = 1024 * 1024
 
@@ -59,9 +59,9 @@ def main() -> None:
     _limit(setup["max_memory_megabytes"])
     _send(answers, READY, b"", goes_on=True)
     while True:
-        path, relative = json.loads(waiting.get())
+        path, relative, *wanted = json.loads(waiting.get())
         _alarm(setup["max_seconds"] + _GRACE_SECONDS)
-        kind, payload, goes_on = _read(Path(path), relative, setup)
+        kind, payload, goes_on = _read(Path(path), relative, setup, *wanted)
         _alarm(0)
         _send(answers, kind, payload, goes_on=goes_on and _resident_bytes() <= _most_kept(setup))
 
@@ -87,12 +87,17 @@ def _send(answers: IO[bytes], kind: bytes, payload: bytes, *, goes_on: bool) -> 
     answers.flush()
 
 
-def _read(path: Path, relative: str, setup: Mapping[str, Any]) -> tuple[bytes, bytes, bool]:
-    """Read one file: what comes, its bytes, and whether memory has held out."""
+def _read(
+    path: Path, relative: str, setup: Mapping[str, Any], page: Mapping[str, Any] | None = None
+) -> tuple[bytes, bytes, bool]:
+    """Read one file, or look at a page of it: what comes, its bytes, and whether memory has held out."""
     from kb.errors import LoadError
-    from kb.loading import load_document
+    from kb.loading import load_document, look_at_page
 
     try:
+        if page is not None:
+            options, most = setup["options"], setup["max_file_bytes"]
+            return PAGE, look_at_page(path, relative, page, options=options, max_bytes=most), True
         document = load_document(path, relative, options=setup["options"], max_bytes=setup["max_file_bytes"])
         return DOCUMENT, _as_json(document, setup["max_text_megabytes"]), True
     except (LoadError, MemoryError) as error:

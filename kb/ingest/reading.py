@@ -35,7 +35,7 @@ def open_reading(section: LoadingSection) -> AbstractContextManager[Reading]:
         return nullcontext(_InThisProcess(section))
     from kb.ingest.workers import Workers
 
-    return Workers(section, _options(section))
+    return Workers(section, loader_options(section))
 
 
 def pipelines(section: LoadingSection, chunker_fingerprint: str) -> dict[str, str]:
@@ -44,7 +44,7 @@ def pipelines(section: LoadingSection, chunker_fingerprint: str) -> dict[str, st
     Raises:
         ConfigError: a loader's option is unknown or has a wrong value.
     """
-    options = _options(section)
+    options = loader_options(section)
     return {
         suffix: f"{loader_fingerprint(name, options[name])} {chunker_fingerprint}"
         for suffix, name in loader_suffixes().items()
@@ -57,12 +57,13 @@ class _InThisProcess:
     ahead = 0
 
     def __init__(self, section: LoadingSection) -> None:
-        self._options = _options(section)
+        self._options = loader_options(section)
         self._max_bytes = int(section.max_file_megabytes * _BYTES_PER_MEGABYTE)
 
     def begin(self, file: FoundFile) -> Callable[[], Document]:
         return lambda: load_document(file.path, file.relative, options=self._options, max_bytes=self._max_bytes)
 
 
-def _options(section: LoadingSection) -> Mapping[str, Mapping[str, Any]]:
+def loader_options(section: LoadingSection) -> Mapping[str, Mapping[str, Any]]:
+    """Options tables by the loaders' names."""
     return {name: section.options(name) for name in set(loader_suffixes().values())}

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from kb.errors import KbError, LoadError
 from kb.ingest import _worker_main
-from kb.ingest._worker_main import DOCUMENT, HEADER, READY
+from kb.ingest._worker_main import DOCUMENT, HEADER, PAGE, READY
 from kb.ingest.processes import how_it_ended, module_path, start_helper
 
 if TYPE_CHECKING:
@@ -24,6 +24,9 @@ _BYTES_PER_MEGABYTE = 1024 * 1024
 
 _MOST_OF_A_REASON = 2000
 """Bytes; a library's message can quote the file."""
+
+_MOST_OF_A_PAGE = 32 * _BYTES_PER_MEGABYTE
+"""Its picture without any compression is smaller."""
 
 
 def setup_line(section: LoadingSection, options: Mapping[str, Mapping[str, Any]]) -> bytes:
@@ -84,9 +87,10 @@ class Worker:
         Raises:
             LoadError: the loader says so, or the process did not survive it; then it can't go on.
         """
-        request = json.dumps([str(file.path), file.relative]).encode() + b"\n"
+        request = [str(file.path), file.relative]
+        most = int(limits.max_text_megabytes * _BYTES_PER_MEGABYTE)
         with self._killed_after(limits.max_seconds):
-            kind, content = self._ask(request, int(limits.max_text_megabytes * _BYTES_PER_MEGABYTE))
+            kind, content = self._ask(_line(request), most)
         if kind == DOCUMENT:
             return content
         if kind:
@@ -98,6 +102,24 @@ class Worker:
                 f"the process that read it {how_it_ended(self._process)}; open and save it anew, or, if it is very "
                 "large, split it or raise [loading] max_memory_megabytes"
             )
+        raise LoadError(file.relative, reason)
+
+    def look_at(self, file: FoundFile, page: Mapping[str, Any], seconds: float) -> bytes:
+        """Look at a page of a file, within so many seconds: what `kb.loading.look_at_page` gives, not yet checked.
+
+        Raises:
+            LoadError: it cannot be shown, or the process did not survive it; then it can't go on.
+        """
+        with self._killed_after(seconds):
+            kind, content = self._ask(_line([str(file.path), file.relative, page]), _MOST_OF_A_PAGE)
+        if kind == PAGE:
+            return content
+        if kind:
+            reason = content[:_MOST_OF_A_REASON].decode("utf-8", "replace")
+        elif self._late:
+            reason = f"the page cannot be shown: it takes more than {seconds:g} seconds"
+        else:
+            reason = f"the page cannot be shown: the process that looked at it {how_it_ended(self._process)}"
         raise LoadError(file.relative, reason)
 
     def kill(self) -> None:
@@ -143,6 +165,10 @@ class Worker:
     def _kill_late(self) -> None:
         self._late = True
         self._process.kill()
+
+
+def _line(request: Sequence[Any]) -> bytes:
+    return json.dumps(request).encode() + b"\n"
 
 
 def _cannot_start(reason: str) -> KbError:

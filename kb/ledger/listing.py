@@ -86,6 +86,16 @@ class Listing(LedgerConnection):
             )
         return [row[0] for row in rows]
 
+    def known_sources(self, generation: int, document_ids: Sequence[str]) -> set[str]:
+        """Those of some ids that are sources."""
+        with self.snapshot():
+            rows = self._rows_of(
+                "SELECT document_id FROM sources WHERE generation = ? AND document_id IN (?)",
+                (generation,),
+                document_ids,
+            )
+        return {row[0] for row in rows}
+
 
 def _holding(find: str) -> tuple[str, tuple[str, ...]]:
     if not find:

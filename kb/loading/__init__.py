@@ -27,6 +27,7 @@ __all__ = [
     "load_text",
     "loader_fingerprint",
     "loader_suffixes",
+    "look_at_page",
     "readable_path",
     "why_not_read",
 ]
@@ -83,6 +84,45 @@ def load_document(
     except Exception as error:  # a fault that nobody foresaw costs this file, not the run
         reason = f"the loader {loader_name} failed on it ({type(error).__name__}: {error}); please report this file"
         raise LoadError(name, reason) from error
+
+
+def look_at_page(
+    path: str | PathLike[str],
+    relative: str,
+    wanted: Mapping[str, Any],
+    *,
+    options: Mapping[str, Mapping[str, Any]] | None = None,
+    max_bytes: int = DEFAULT_MAX_BYTES,
+) -> bytes:
+    """Draw a page of a PDF, or find a quote on it. The file may do what it likes to this process: use one of its own.
+
+    Args:
+        path: The file.
+        relative: Its path as citations show it.
+        wanted: What is asked of the page, as plain values: `number`, from 1; and `width` for a picture, which comes
+            as PNG, or the page's `text` as it was loaded with `start` and `end` of the quote in it. The quote's places
+            come as JSON: `width` and `height` of the page in points, and `quotes`, a box for each line, as shares of
+            the page's sides from its upper left corner.
+        options: As `load_document` takes them.
+        max_bytes: Larger files are refused.
+
+    Raises:
+        LoadError: the page cannot be shown.
+    """
+    from kb.errors import LoadError
+    from kb.loading._files import read_bytes
+    from kb.loading._pdf_read import UnreadableError
+    from kb.loading._pdf_view import picture_of_page, places_on_page
+
+    check_file(Path(path), relative, max_bytes)
+    data = read_bytes(Path(path), relative)
+    passwords = tuple((options or {}).get("pdf", {}).get("passwords", ()))
+    look = picture_of_page if "width" in wanted else places_on_page
+    try:
+        return look(data, passwords, **wanted)
+    except UnreadableError as error:
+        reason = "the file needs a password" if error.needs_password else str(error)
+        raise LoadError(relative, f"the page cannot be shown ({reason}); what was read of it is in the text") from error
 
 
 @cache

@@ -38,13 +38,8 @@ def read_by_places(page: Any) -> tuple[str, bool]:
     Raises:
         pypdfium2.PdfiumError: the page can't be read.
     """
-    text_page = page.get_textpage()
+    text_page, turn = level_text(page)
     try:
-        turn = _turn(text_page)
-        if turn != page.get_rotation():  # pdfium would have lines reversed
-            text_page.close()
-            page.set_rotation(turn)
-            text_page = page.get_textpage()
         text = _upright(text_page, page.get_bbox()) if turn % 180 else _level(text_page)
         mended = _mended(text_page, text)
         if mended is None:
@@ -52,6 +47,21 @@ def read_by_places(page: Any) -> tuple[str, bool]:
         return mended, turn != 0 and _loses_text(page, text_page)
     finally:
         text_page.close()
+
+
+def level_text(page: Any) -> tuple[Any, int]:
+    """The text of a page, which is turned so that its lines are level; and by how many degrees clockwise it is now.
+
+    Raises:
+        pypdfium2.PdfiumError: the page can't be read.
+    """
+    text_page = page.get_textpage()
+    turn = _turn(text_page)
+    if turn != page.get_rotation():  # pdfium would have lines reversed
+        text_page.close()
+        page.set_rotation(turn)
+        text_page = page.get_textpage()
+    return text_page, turn
 
 
 def _turn(text_page: Any) -> int:
@@ -76,7 +86,7 @@ def _upright(text_page: Any, bounds: Box) -> str:
     text: str = text_page.get_text_range(errors="replace")
     if text_page.count_chars() != len(text):
         return _level(text_page)
-    box = _boxes(text_page)
+    box = boxes_of(text_page)
     return "".join(letter for place, letter in enumerate(text) if letter.isspace() or _within(box(place), bounds))
 
 
@@ -99,7 +109,7 @@ def _mended(text_page: Any, text: str) -> str | None:
         return text
     if text_page.count_chars() != len(text) or text_page.get_text_range(errors="replace") != text:
         return None
-    box = _boxes(text_page)
+    box = boxes_of(text_page)
     cuts = [(gap.start(), gap.end(), "\t") for gap in CJK_GAP.finditer(text) if _apart(box, gap)]
     for match in _ALEF_LAM.finditer(text):
         place = match.start()
@@ -108,7 +118,7 @@ def _mended(text_page: Any, text: str) -> str | None:
     return _replaced(text, sorted(cuts))
 
 
-def _boxes(text_page: Any) -> Callable[[int], Box]:
+def boxes_of(text_page: Any) -> Callable[[int], Box]:
     """The room of a character with the height of its font; one that has none has an empty box."""
     import pypdfium2
 

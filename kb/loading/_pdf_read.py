@@ -16,7 +16,8 @@ from typing import Any
 
 from kb.loading._pdf_places import read_by_places
 
-_PDFIUM = threading.Lock()
+PDFIUM = threading.Lock()
+"""Held by whoever has a file open."""
 _PDFIUM_PASSWORD_ERROR = 4
 MAX_BOOKMARKS = 10_000
 """More are damage: a loop in the outline."""
@@ -74,8 +75,8 @@ def read_with_pdfium(data: bytes, passwords: tuple[str, ...]) -> RawPdf:
     """
     import pypdfium2
 
-    with _PDFIUM:
-        document = _open_pdfium(data, passwords)
+    with PDFIUM:
+        document = open_pdfium(data, passwords)
         try:
             pages = tuple(_pdfium_page(document, number) for number in range(len(document)))
             info = document.get_metadata_dict(skip_empty=True)
@@ -85,7 +86,12 @@ def read_with_pdfium(data: bytes, passwords: tuple[str, ...]) -> RawPdf:
             document.close()
 
 
-def _open_pdfium(data: bytes, passwords: tuple[str, ...]) -> Any:
+def open_pdfium(data: bytes, passwords: tuple[str, ...]) -> Any:
+    """Open a file, by whoever holds the lock.
+
+    Raises:
+        UnreadableError: pdfium cannot open it with any of the passwords, nor without one.
+    """
     import pypdfium2
 
     problem: pypdfium2.PdfiumError | None = None

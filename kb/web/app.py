@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, nullcontext
+from contextlib import asynccontextmanager
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
 
 from fastapi import APIRouter, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -15,16 +14,13 @@ from starlette.responses import Response
 
 from kb import __version__
 from kb.errors import KbError
-from kb.web import asking, completions, overview, page
+from kb.web import asking, completions, documents, ingests, overview, page, sources
 from kb.web.guard import Guard, Rules
 from kb.web.limits import Limits
 from kb.web.refusals import Refusal, answered, refusal_of, unforeseen
 from kb.web.request_log import RequestLog
 from kb.web.served import Served
 from kb.web.sse import ClientGone
-
-if TYPE_CHECKING:
-    from mcp.server.mcpserver import MCPServer
 
 _BYTES_PER_MEGABYTE = 1024 * 1024
 _CLIENT_GONE = 499
@@ -33,14 +29,16 @@ _CLIENT_GONE = 499
 ROUTERS: tuple[APIRouter, ...] = (
     asking.router,
     completions.router,
+    documents.router,
+    ingests.router,
     overview.router,
     page.router,
+    sources.router,
 )
 
 
 def create_app(served: Served, rules: Rules) -> FastAPI:
     """The application of a server; starting it starts the workers."""
-    agents = _for_agents(served)
 
     @asynccontextmanager
     async def life(app: FastAPI) -> AsyncIterator[None]:
@@ -50,7 +48,7 @@ def create_app(served: Served, rules: Rules) -> FastAPI:
             app.state.failure = error
             raise
         try:
-            async with nullcontext() if agents is None else agents.session_manager.run():
+            async with _for_agents(app, served):
                 yield
         finally:
             await served.close()
@@ -61,10 +59,6 @@ def create_app(served: Served, rules: Rules) -> FastAPI:
     app.state.failure = None  # why it could not be started
     for router in ROUTERS:
         app.include_router(router)
-    if agents is not None:
-        from kb.web.agents import over_http
-
-        app.router.routes.extend(over_http(agents))
     for kind, handler in ((Refusal, _refused), (KbError, _failed), (ClientGone, _gone)):
         app.add_exception_handler(kind, handler)
     app.add_exception_handler(RequestValidationError, _invalid)
@@ -90,13 +84,18 @@ def create_app(served: Served, rules: Rules) -> FastAPI:
     return app
 
 
-def _for_agents(served: Served) -> MCPServer[Any] | None:
+@asynccontextmanager
+async def _for_agents(app: FastAPI, served: Served) -> AsyncIterator[None]:
     """Tools for agents at /mcp, where their package is installed."""
     if find_spec("mcp") is None:
-        return None
-    from kb.web.agents import agent_server
+        yield
+        return
+    from kb.web.agents import agent_server, over_http
 
-    return agent_server(served.pool, served.collections)
+    server = agent_server(served.pool, served.collections)
+    app.router.routes.extend(over_http(server))
+    async with server.session_manager.run():
+        yield
 
 
 def _answer(refusal: Refusal, request: Request) -> Response:

@@ -11,7 +11,7 @@ from kb.web.answering import Wanted
 from kb.web.forms import AnswerBody, Fault, Name, Question, SearchBody
 from kb.web.outcome import begun, question_of, told, whole_answer
 from kb.web.served import Here, Served
-from kb.web.sse import Event, EventStream, unless_gone
+from kb.web.sse import Event, EventStream, described, unless_gone
 
 router = APIRouter(tags=["asking"])
 
@@ -29,7 +29,7 @@ async def ask(asked: Question, here: Here, request: Request) -> Response:
 
 @router.post(
     "/ask/stream",
-    responses={200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}, **FAULTS},
+    responses={**described("hits", "text", "citation", "verdict", "usage", "done", "error"), **FAULTS},
     response_class=Response,
 )
 async def ask_stream(asked: Question, here: Here, request: Request) -> Response:

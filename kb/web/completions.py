@@ -10,11 +10,11 @@ import time
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing
 from itertools import pairwise
-from typing import Any
+from typing import Annotated, Any
 from urllib.parse import urlencode
 from uuid import uuid4
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Path, Request
 from starlette.responses import JSONResponse, Response
 
 from kb.display import place
@@ -55,8 +55,8 @@ def models(here: Here) -> ModelList:
     return ModelList(data=[Model(id=_OWN), *(Model(id=f"{_OWN}/{name}") for name in here.collections.names())])
 
 
-@router.get("/models/{model:path}", responses={404: {"model": CompletionFault}, 401: {"model": CompletionFault}})
-def model(model: str, here: Here) -> Model:
+@router.get("/models/{model:path}", responses=_FAULTS)
+def model(model: Annotated[str, Path(min_length=1, max_length=210)], here: Here) -> Model:
     """One of them."""
     _collection(model, here)
     return Model(id=model)
@@ -67,7 +67,9 @@ async def completions(asked: CompletionRequest, here: Here, request: Request) ->
     """Answer the last message from the documents, whole or as a stream."""
     wanted = _wanted(asked, here)
     frame = {"id": f"chatcmpl-{uuid4().hex}", "created": int(time.time()), "model": asked.model}
-    address = str(request.base_url)
+    address = f"{request.base_url}?"
+    if wanted.collection is not None:
+        address += urlencode({"collection": wanted.collection}) + "&"
     if asked.stream:
         with_usage = asked.stream_options is not None and bool(asked.stream_options.include_usage)
         events = await begun(here.pool.stream(wanted), request)
@@ -170,7 +172,7 @@ def _sources(citations: Sequence[dict[str, Any]]) -> str:
 
 
 def _annotations(body: dict[str, Any], address: str) -> Iterator[Annotation]:
-    """Each marker of the text with each quote that it stands for."""
+    """Each marker of the text with each quote that it stands for, at an address that begins with `address`."""
     for marker in find_markers(_without_images(body["text"])) if body["answered"] else ():
         for citation in body["citations"]:
             if citation["number"] in marker.numbers:
@@ -182,7 +184,7 @@ def _annotations(body: dict[str, Any], address: str) -> Iterator[Annotation]:
                 }
                 yield Annotation(
                     url_citation=UrlCitation(
-                        url=f"{address}?{urlencode(place)}",
+                        url=address + urlencode(place),
                         title=_title(citation),
                         start_index=marker.start,
                         end_index=marker.end,

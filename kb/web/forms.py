@@ -28,7 +28,7 @@ class Cited(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    number: int = Field(ge=1, le=1_000_000)
+    number: int = Field(ge=1, le=1_000_000, strict=True)
     chunk_id: Annotated[str, StringConstraints(min_length=1, max_length=200)]
 
 
@@ -43,7 +43,7 @@ class Turn(BaseModel):
     cited: list[Cited] = Field(default=[], max_length=_MOST_CITED)
     mentioned: list[Cited] = Field(default=[], max_length=_MOST_CITED)
     """Passages that got a number without being cited, as evidence of a claim."""
-    highest: int = Field(default=0, ge=0, le=1_000_000)
+    highest: int = Field(default=0, ge=0, le=1_000_000, strict=True)
     """The highest number given so far."""
 
 
@@ -57,8 +57,8 @@ class Question(BaseModel):
 
     question: Annotated[str, StringConstraints(min_length=1, max_length=MOST_TEXT, strip_whitespace=True)]
     collection: Name | None = None
-    top_k: int | None = Field(default=None, ge=1, le=100)
-    cutoff: float | None = Field(default=None, ge=-1, le=1, allow_inf_nan=False)
+    top_k: int | None = Field(default=None, ge=1, le=100, strict=True)
+    cutoff: float | None = Field(default=None, ge=-1, le=1, allow_inf_nan=False, strict=True)
     where: list[Annotated[str, StringConstraints(max_length=1000)]] = Field(
         default=[], max_length=50, description="Search only what passes: `kind=pdf`, `page=3-7`, `path=handbook`"
     )

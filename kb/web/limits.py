@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections import OrderedDict
 from collections.abc import Callable
+from contextlib import suppress
 
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -64,9 +65,7 @@ class Bucket:
 
 
 class _BodyFault(Exception):
-    def __init__(self, refusal: Refusal) -> None:
-        super().__init__(refusal.message)
-        self.refusal = refusal
+    """Nothing more is read of a request."""
 
 
 class Limits:
@@ -88,17 +87,19 @@ class Limits:
             await _refuse(refusal, scope, receive, send)
             return
         begun = False
+        faults: list[Refusal] = []
 
         async def noting(message: Message) -> None:
             nonlocal begun
+            if faults and not begun:
+                return  # whoever reads JSON takes every fault for JSON that is none
             begun = True
             await send(message)
 
-        try:
-            await self._app(scope, self._limited(scope, receive), noting)
-        except _BodyFault as fault:
-            if not begun:
-                await _refuse(fault.refusal, scope, receive, send)
+        with suppress(_BodyFault):
+            await self._app(scope, self._limited(scope, receive, faults), noting)
+        if faults and not begun:
+            await _refuse(faults[0], scope, receive, send)
 
     def _rate_fault(self, scope: Scope) -> Refusal | None:
         wait = self._requests.take(client_of(scope)) if self._requests else 0.0
@@ -122,7 +123,8 @@ class Limits:
             413, "too_large", f"the request is larger than {self._most(scope):,} bytes", headers={"Connection": "close"}
         )
 
-    def _limited(self, scope: Scope, receive: Receive) -> Receive:
+    def _limited(self, scope: Scope, receive: Receive, faults: list[Refusal]) -> Receive:
+        """What receives within the limits; raises otherwise, with the reason added to `faults`."""
         most, taken, whole = self._most(scope), 0, False
 
         async def counting() -> Message:
@@ -134,12 +136,14 @@ class Limits:
                     message = await receive()
             except TimeoutError:
                 late = Refusal(408, "too_slow", "the rest of the request did not come", headers={"Connection": "close"})
-                raise _BodyFault(late) from None
+                faults.append(late)
+                raise _BodyFault from None
             if message["type"] == "http.request":
                 taken += len(message.get("body", b""))
                 whole = not message.get("more_body", False)
             if taken > most:
-                raise _BodyFault(self._too_large(scope))
+                faults.append(self._too_large(scope))
+                raise _BodyFault
             return message
 
         return counting

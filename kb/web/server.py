@@ -26,6 +26,7 @@ from kb.web.collections import Collections
 from kb.web.connections import patient_for
 from kb.web.guard import Rules
 from kb.web.jobs import Jobs
+from kb.web.page_images import PageImages
 from kb.web.pool import Pool
 from kb.web.served import Served
 
@@ -65,7 +66,9 @@ def serve(settings: Settings, config: str | None, overrides: dict[str, Any], ent
     base = KnowledgeBase.open(config, **overrides)
     collections = Collections(base)
     section = settings.web
-    served = Served(collections, Pool(Launch(config, overrides), settings), Jobs(collections), section)
+    served = Served(
+        collections, Pool(Launch(config, overrides), settings), Jobs(collections), section, PageImages(settings.loading)
+    )
     rules = Rules.of(section.host, entrance.token, section.allowed_hosts, section.allowed_origins)
     app = create_app(served, rules)
     # What fails is told by kb.logs; uvicorn would print what a request held as well.

@@ -45,6 +45,24 @@ def event(name: str, data: dict[str, Any]) -> Event:
     return Event(name, json_text(data))
 
 
+def described(*names: str, body: str = "") -> dict[int | str, dict[str, Any]]:
+    """How a stream stands in the API's description.
+
+    Args:
+        names: Of its events, in the order in which they first come.
+        body: The model that all their data are of; empty when they differ.
+    """
+    data: dict[str, Any] = {"type": "string", "contentMediaType": "application/json"}
+    if body:
+        data["contentSchema"] = {"$ref": f"#/components/schemas/{body}"}
+    one = {
+        "type": "object",
+        "required": ["event", "id", "data"],
+        "properties": {"event": {"enum": [*names]}, "id": {"type": "string"}, "data": data},
+    }
+    return {200: {"description": "Events as they come", "content": {"text/event-stream": {"itemSchema": one}}}}
+
+
 class EventStream(Response):
     """Sends the events of a generator as they come; closes it when the client goes away, or is too slow."""
 

@@ -41,8 +41,7 @@ QUESTIONS = [
 ]
 TOKEN = "a-token-that-nobody-guesses-0123"
 
-Work = Callable[[Client], Awaitable[None]]
-With = Callable[[Work], None]
+Check = Callable[[Client, Path], Awaitable[None]]
 
 
 @pytest.fixture(scope="module")
@@ -83,21 +82,6 @@ async def over_http(server: WebServer) -> AsyncIterator[Client]:
         yield client
 
 
-@pytest.fixture(params=["stdio", "http"])
-def with_client(request: pytest.FixtureRequest, folder: Path) -> With:
-    """Run something with a client over stdio, or over HTTP."""
-    server: WebServer | None = request.getfixturevalue("server") if request.param == "http" else None
-
-    def call(work: Work) -> None:
-        async def connected() -> None:
-            async with over_stdio(folder) if server is None else over_http(server) as client:
-                await work(client)
-
-        anyio.run(connected)
-
-    return call
-
-
 async def called(client: Client, tool: str, **arguments: Any) -> dict[str, Any]:
     result = await client.call_tool(tool, arguments)
     assert not result.is_error, result.content
@@ -117,125 +101,131 @@ async def refused(client: Client, tool: str, **arguments: Any) -> str:
     return text(result)
 
 
-def test_tools_say_what_they_do_and_change_nothing(with_client: With) -> None:
-    async def work(client: Client) -> None:
-        tools = (await client.list_tools()).tools
-        assert [tool.name for tool in tools] == ["search", "ask", "read_document", "list_documents", "status"]
-        for tool in tools:
-            assert tool.description
-            assert tool.output_schema
-            assert tool.annotations is not None
-            assert tool.annotations.read_only_hint
-
-    with_client(work)
+async def tools_say_what_they_do_and_change_nothing(client: Client, folder: Path) -> None:
+    tools = (await client.list_tools()).tools
+    assert [tool.name for tool in tools] == ["search", "ask", "read_document", "list_documents", "status"]
+    for tool in tools:
+        assert tool.description
+        assert tool.output_schema
+        assert tool.annotations is not None
+        assert tool.annotations.read_only_hint
 
 
-def test_an_answer_is_cited_and_each_quote_can_be_read_where_it_stands(with_client: With) -> None:
-    async def work(client: Client) -> None:
-        for question, source in QUESTIONS:
-            answer = await called(client, "ask", question=question)
-            assert answer["answered"]
-            assert answer["citations"][0]["source"] == source
-            assert answer["claims"][0]["verdict"] == "supported"
-            for one in answer["citations"]:
-                place = {"document_id": one["document_id"], "start": one["start"], "end": one["end"]}
-                assert (await called(client, "read_document", **place))["text"] == one["quote"]
-                assert f"[{one['number']}] {source}" in answer["read"]
-                assert one["quote"] in answer["read"]
-        nothing = await called(client, "ask", question="Xyzzy plugh?")
-        assert (nothing["answered"], nothing["citations"]) == (False, [])
-
-    with_client(work)
+async def an_answer_is_cited_and_each_quote_can_be_read_where_it_stands(client: Client, folder: Path) -> None:
+    for question, source in QUESTIONS:
+        answer = await called(client, "ask", question=question)
+        assert answer["answered"]
+        assert answer["citations"][0]["source"] == source
+        assert answer["claims"][0]["verdict"] == "supported"
+        for one in answer["citations"]:
+            place = {"document_id": one["document_id"], "start": one["start"], "end": one["end"]}
+            assert (await called(client, "read_document", **place))["text"] == one["quote"]
+            assert f"[{one['number']}] {source}" in answer["read"]
+            assert one["quote"] in answer["read"]
+    nothing = await called(client, "ask", question="Xyzzy plugh?")
+    assert (nothing["answered"], nothing["citations"]) == (False, [])
 
 
-def test_passages_are_found_with_their_places(with_client: With) -> None:
-    async def work(client: Client) -> None:
-        for question, source in QUESTIONS:
-            found = await called(client, "search", query=question, top_k=2)
-            best = found["passages"][0]
-            assert best["source"] == source
-            assert len(found["passages"]) <= 2
-            assert best["text"] in found["read"]
-        narrowed = await called(client, "search", query="what is the second page about?", where=["kind=pdf"])
-        assert {one["source"] for one in narrowed["passages"]} == {"guide.pdf"}
-        other = await called(client, "search", query=QUESTIONS[0][0], collection="other")
-        assert other["passages"][0]["source"] == "limits.md"
-
-    with_client(work)
+async def passages_are_found_with_their_places(client: Client, folder: Path) -> None:
+    for question, source in QUESTIONS:
+        found = await called(client, "search", query=question, top_k=2)
+        best = found["passages"][0]
+        assert best["source"] == source
+        assert len(found["passages"]) <= 2
+        assert best["text"] in found["read"]
+    narrowed = await called(client, "search", query="what is the second page about?", where=["kind=pdf"])
+    assert {one["source"] for one in narrowed["passages"]} == {"guide.pdf"}
+    other = await called(client, "search", query=QUESTIONS[0][0], collection="other")
+    assert other["passages"][0]["source"] == "limits.md"
 
 
-def test_documents_are_listed_and_read_by_page(with_client: With) -> None:
-    async def work(client: Client) -> None:
-        first = await called(client, "list_documents", limit=3)
-        rest = await called(client, "list_documents", limit=3, after=first["next"])
-        paths = [one["path"] for one in (*first["documents"], *rest["documents"])]
-        assert paths == sorted([*DOCUMENTS, "guide.pdf"])
-        assert (first["total"], rest["next"]) == (4, None)
-        (guide,) = (await called(client, "list_documents", find="guide"))["documents"]
-        page = await called(client, "read_document", document_id=guide["document_id"], page=2)
-        assert "herons" in page["text"]
-        assert "first" not in page["text"]
-        assert page["pages"] == 2
-
-    with_client(work)
+async def documents_are_listed_and_read_by_page(client: Client, folder: Path) -> None:
+    first = await called(client, "list_documents", limit=3)
+    rest = await called(client, "list_documents", limit=3, after=first["next"])
+    paths = [one["path"] for one in (*first["documents"], *rest["documents"])]
+    assert paths == sorted([*DOCUMENTS, "guide.pdf"])
+    assert (first["total"], rest["next"]) == (4, None)
+    (guide,) = (await called(client, "list_documents", find="guide"))["documents"]
+    page = await called(client, "read_document", document_id=guide["document_id"], page=2)
+    assert "herons" in page["text"]
+    assert "first" not in page["text"]
+    assert page["pages"] == 2
 
 
-def test_documents_are_resources(with_client: With, folder: Path) -> None:
-    async def work(client: Client) -> None:
-        resources = (await client.list_resources()).resources
-        assert {one.name for one in resources} == {*DOCUMENTS, "guide.pdf"}
-        chinese = next(one for one in resources if one.name == "退款.md")
-        (content,) = (await client.read_resource(chinese.uri)).contents
-        with KnowledgeBase.open(folder / "config.toml") as base:
-            document = base.catalogue.document(str(chinese.uri).rpartition("/")[2])
-        assert document is not None
-        assert getattr(content, "text", None) == document.text
-        (template,) = (await client.list_resource_templates()).resource_templates
-        assert template.uri_template == "kb://documents/{document_id}"
-        with pytest.raises(MCPError, match="no document"):
-            await client.read_resource("kb://documents/nothing")
-
-    with_client(work)
+async def documents_are_resources(client: Client, folder: Path) -> None:
+    resources = (await client.list_resources()).resources
+    assert {one.name for one in resources} == {*DOCUMENTS, "guide.pdf"}
+    chinese = next(one for one in resources if one.name == "退款.md")
+    (content,) = (await client.read_resource(chinese.uri)).contents
+    with KnowledgeBase.open(folder / "config.toml") as base:
+        document = base.catalogue.document(str(chinese.uri).rpartition("/")[2])
+    assert document is not None
+    assert getattr(content, "text", None) == document.text
+    (template,) = (await client.list_resource_templates()).resource_templates
+    assert template.uri_template == "kb://documents/{document_id}"
+    with pytest.raises(MCPError, match="no document"):
+        await client.read_resource("kb://documents/nothing")
 
 
-def test_the_state_of_the_collection_is_told(with_client: With) -> None:
-    async def work(client: Client) -> None:
-        status = await called(client, "status")
-        assert (status["documents"], status["failed"]) == (4, 0)
-        assert status["collections"] == ["knowledge_base", "other"]
-        assert status["last_ingest"]["ended"] == "done"
-
-    with_client(work)
+async def the_state_of_the_collection_is_told(client: Client, folder: Path) -> None:
+    status = await called(client, "status")
+    assert (status["documents"], status["failed"]) == (4, 0)
+    assert status["collections"] == ["knowledge_base", "other"]
+    assert status["last_ingest"]["ended"] == "done"
 
 
-def test_what_cannot_be_done_is_told_in_a_sentence(with_client: With) -> None:
-    async def work(client: Client) -> None:
-        assert "no collection 'nowhere'" in await refused(client, "ask", question="a?", collection="nowhere")
-        assert "empty" in await refused(client, "ask", question="  ")
-        assert "4,000" in await refused(client, "search", query="x" * 4001)
-        assert "colour" in await refused(client, "search", query="a", where=["colour=red"])
-        assert "no document" in await refused(client, "read_document", document_id="../../etc/passwd")
-        listed = await called(client, "list_documents", find="limits")
-        identity = listed["documents"][0]["document_id"]
-        assert "no page 2" in await refused(client, "read_document", document_id=identity, page=2)
-        assert "top_k" in await refused(client, "search", query="a", top_k=0)
-
-    with_client(work)
+async def what_cannot_be_done_is_told_in_a_sentence(client: Client, folder: Path) -> None:
+    assert "no collection 'nowhere'" in await refused(client, "ask", question="a?", collection="nowhere")
+    assert "empty" in await refused(client, "ask", question="  ")
+    assert "4,000" in await refused(client, "search", query="x" * 4001)
+    assert "colour" in await refused(client, "search", query="a", where=["colour=red"])
+    assert "no document" in await refused(client, "read_document", document_id="../../etc/passwd")
+    listed = await called(client, "list_documents", find="limits")
+    identity = listed["documents"][0]["document_id"]
+    assert "no page 2" in await refused(client, "read_document", document_id=identity, page=2)
+    assert "top_k" in await refused(client, "search", query="a", top_k=0)
 
 
-def test_several_calls_at_once_are_not_mixed_up(with_client: With) -> None:
-    async def work(client: Client) -> None:
-        async def asked(number: int) -> None:
-            question, source = QUESTIONS[number % 3]
-            result = await client.call_tool("ask", {"question": question})
-            assert result.structured_content is not None
-            assert {one["source"] for one in result.structured_content["citations"]} == {source}
+async def several_calls_at_once_are_not_mixed_up(client: Client, folder: Path) -> None:
+    async def asked(number: int) -> None:
+        question, source = QUESTIONS[number % 3]
+        result = await client.call_tool("ask", {"question": question})
+        assert result.structured_content is not None
+        assert {one["source"] for one in result.structured_content["citations"]} == {source}
 
-        async with anyio.create_task_group() as tasks:
-            for number in range(9):
-                tasks.start_soon(asked, number)
+    async with anyio.create_task_group() as tasks:
+        for number in range(9):
+            tasks.start_soon(asked, number)
 
-    with_client(work)
+
+CHECKS: list[Check] = [
+    tools_say_what_they_do_and_change_nothing,
+    an_answer_is_cited_and_each_quote_can_be_read_where_it_stands,
+    passages_are_found_with_their_places,
+    documents_are_listed_and_read_by_page,
+    documents_are_resources,
+    the_state_of_the_collection_is_told,
+    what_cannot_be_done_is_told_in_a_sentence,
+    several_calls_at_once_are_not_mixed_up,
+]
+
+
+@pytest.mark.parametrize("check", CHECKS)
+def test_over_http(server: WebServer, folder: Path, check: Check) -> None:
+    async def connected() -> None:
+        async with over_http(server) as client:
+            await check(client, folder)
+
+    anyio.run(connected)
+
+
+def test_over_stdio(folder: Path) -> None:
+    async def connected() -> None:
+        async with over_stdio(folder) as client:
+            for check in CHECKS:
+                await check(client, folder)
+
+    anyio.run(connected)
 
 
 class Thinking:

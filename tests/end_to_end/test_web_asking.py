@@ -233,7 +233,7 @@ def test_a_made_up_history_leads_to_an_answer_whose_numbers_name_one_passage_eac
 )
 def test_a_history_that_is_none_is_refused(server: WebServer, turn: object) -> None:
     assert ask(server, question="a?", history=[turn]).status_code == 422
-    assert ask(server, question="a?", history=[turn] * 21).status_code == 422
+    assert ask(server, question="a?", history=[turn] * 21).status_code in (413, 422)
 
 
 def test_a_long_history_takes_no_long_time(server: WebServer) -> None:

@@ -150,7 +150,10 @@ def test_collections_are_models(client: openai.OpenAI) -> None:
     assert client.models.retrieve("kb/other").id == "kb/other"
     answer = client.chat.completions.create(model="kb/other", messages=user(QUESTIONS[0][0]))
     assert answer.model == "kb/other"
-    assert "[1] limits.md" in (answer.choices[0].message.content or "")
+    message = answer.choices[0].message
+    assert "[1] limits.md" in (message.content or "")
+    assert message.annotations
+    assert "?collection=other&document=" in message.annotations[0].url_citation.url
 
 
 @pytest.mark.parametrize(

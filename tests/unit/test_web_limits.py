@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from starlette.requests import Request
 from starlette.responses import JSONResponse
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from kb.web.limits import Limits
 
@@ -21,6 +21,13 @@ async def _app(scope: Scope, receive: Receive, send: Send) -> None:
     await JSONResponse({"bytes": len(body)})(scope, receive, send)
 
 
+async def _app_that_takes_all_faults_for_bad_json(scope: Scope, receive: Receive, send: Send) -> None:
+    try:
+        await Request(scope, receive).body()
+    except Exception:  # noqa: BLE001  as FastAPI does
+        await JSONResponse({"detail": "There was an error parsing the body"}, 400)(scope, receive, send)
+
+
 def sent(
     pieces: Sequence[bytes],
     *,
@@ -30,9 +37,10 @@ def sent(
     per_minute: int = 0,
     times: int = 1,
     stalls: bool = False,
+    app: ASGIApp = _app,
 ) -> tuple[list[int], int]:
     """The statuses of the answers, and how many pieces were taken."""
-    limits = Limits(_app, per_minute=per_minute, upload_bytes=UPLOAD_BYTES, idle_seconds=0.05)
+    limits = Limits(app, per_minute=per_minute, upload_bytes=UPLOAD_BYTES, idle_seconds=0.05)
     taken = 0
 
     async def once() -> int:
@@ -93,6 +101,12 @@ def test_a_body_without_a_length_is_counted_while_it_comes() -> None:
 
 def test_a_body_that_stops_coming_is_let_go() -> None:
     assert sent([b"x"], stalls=True) == ([408], 1)
+
+
+def test_the_fault_is_told_though_the_application_has_another_explanation() -> None:
+    app = _app_that_takes_all_faults_for_bad_json
+    assert sent([b"x" * 100_000] * 1000, app=app)[0] == [413]
+    assert sent([b"x"], stalls=True, app=app)[0] == [408]
 
 
 def test_more_requests_than_allowed_are_told_when_to_come_again() -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 import unicodedata
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from snowballstemmer import stemmer
 
 from kb.words import STOP_WORDS, content_terms, has_cjk, terms
 
@@ -66,6 +69,22 @@ def test_spellings_of_one_word_give_the_same_terms(one: str, other: str) -> None
 )
 def test_forms_of_an_english_word_share_a_term(forms: tuple[str, ...]) -> None:
     assert set.intersection(*(set(terms(form)) for form in forms))
+
+
+def test_threads_that_ask_at_once_get_the_same_terms() -> None:
+    words = [
+        f"{word}{ending}" for word in ("nation", "special", "critic", "organ") for ending in ("als", "ized", "ities")
+    ]
+    made = [f"{letter}{word}" for letter in "abcdefghijklmnopqrstuvwxyz" for word in words]  # that nobody asked for yet
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(8) as threads:
+            found = list(threads.map(lambda _: [terms(word) for word in made], range(8)))
+    finally:
+        sys.setswitchinterval(interval)
+    alone = stemmer("english")
+    assert found == [[[alone.stemWord(word)] for word in made]] * 8
 
 
 @pytest.mark.parametrize(
