@@ -13,8 +13,7 @@ M3E_TESTS := tests/unit/test_sentence_transformers.py tests/unit/test_sentence_f
 LOCK := --universal --generate-hashes --no-header --no-annotate --python-version 3.11
 # Measures times, so it runs alone.
 TIMED := tests/end_to_end/test_start_up.py
-# Most files of the packages are never imported; those that are get compiled then.
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .PHONY: help demo test test-m3e check fix bench eval lock
 .DEFAULT_GOAL := help
