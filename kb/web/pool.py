@@ -124,7 +124,7 @@ class Pool:
         if not self._waiting and (process := self._freest()) is not None:
             return process.job()
         if len(self._waiting) >= self._most_waiting:
-            raise Refusal(503, "busy", "too many questions are waiting; ask again in a moment", 1.0)
+            raise Refusal(503, "busy", "too many questions are waiting; ask again in a moment", self._wait_seconds())
         coming: asyncio.Future[Job] = asyncio.get_running_loop().create_future()
         self._waiting.append(coming)
         try:
@@ -135,6 +135,12 @@ class Pool:
             elif coming in self._waiting:
                 self._waiting.remove(coming)
             raise
+
+    def _wait_seconds(self) -> float:
+        """How long those who wait will probably take."""
+        at_once = max(1, len(self._ready)) * self._at_once
+        taken = max((process.seconds for process in self._ready), default=1.0)
+        return (len(self._waiting) + at_once) / at_once * taken
 
     def _freest(self) -> AnswerProcess | None:
         process = min(self._ready, key=lambda one: one.busy, default=None)

@@ -63,6 +63,42 @@ def described(*names: str, body: str = "") -> dict[int | str, dict[str, Any]]:
     return {200: {"description": "Events as they come", "content": {"text/event-stream": {"itemSchema": one}}}}
 
 
+class _Coming:
+    """Events that are to be sent: those that come at once go out in one piece."""
+
+    def __init__(self) -> None:
+        self.written = bytearray()
+        self.more = asyncio.Event()
+        """Set when there is something to send, or nothing more will come."""
+        self.ended = False
+        self._number = 0
+
+    async def collect(self, events: AsyncGenerator[Event, None]) -> None:
+        """Write down all events."""
+        try:
+            async for told in events:
+                self._write(told)
+        except Exception as error:  # noqa: BLE001  a client must learn that the rest is missing
+            self._write(event("error", unforeseen(error, "stream").body))
+        finally:
+            self.ended = True
+            self.more.set()
+
+    def take(self) -> bytes:
+        """What has come since the last time."""
+        body = bytes(self.written)
+        self.written.clear()
+        if not self.ended:
+            self.more.clear()
+        return body
+
+    def _write(self, told: Event) -> None:
+        self._number += 1
+        named = f"event: {told.name}\nid: {self._number}\n" if told.name else ""
+        self.written += f"{named}data: {told.data}\n\n".encode()
+        self.more.set()
+
+
 class EventStream(Response):
     """Sends the events of a generator as they come; closes it when the client goes away, or is too slow."""
 
@@ -93,28 +129,20 @@ class EventStream(Response):
 
     async def _send_all(self, send: Send) -> None:
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-        number = 0
-        coming: asyncio.Future[Event] | None = None
+        coming = _Coming()
+        collecting = asyncio.ensure_future(coming.collect(self._events))
         try:
-            while True:
-                coming = coming or asyncio.ensure_future(anext(self._events))
-                await asyncio.wait([coming], timeout=self._heartbeat)
-                if not coming.done():
+            while not (coming.ended and not coming.written):
+                try:
+                    async with asyncio.timeout(self._heartbeat):
+                        await coming.more.wait()
+                except TimeoutError:
                     await self._give(send, _PING)
                     continue
-                try:
-                    told = coming.result()
-                except StopAsyncIteration:
-                    break
-                except Exception as error:  # noqa: BLE001  a client must learn that the rest is missing
-                    told = event("error", unforeseen(error, "stream").body)
-                coming = None
-                number += 1
-                named = f"event: {told.name}\nid: {number}\n" if told.name else ""
-                await self._give(send, f"{named}data: {told.data}\n\n".encode())
+                if body := coming.take():
+                    await self._give(send, body)
         finally:
-            if coming is not None:
-                await _ended(coming)
+            await _ended(collecting)
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _give(self, send: Send, body: bytes) -> None:
