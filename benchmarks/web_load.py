@@ -95,7 +95,8 @@ def server(folder: Path, **variables: str) -> Iterator[tuple[int, subprocess.Pop
     )
     try:
         assert process.stderr is not None
-        found = re.search(r":(\d+)/", process.stderr.readline())
+        said = (re.search(r"kb answers at \S+:(\d+)/", line) for line in process.stderr)  # after notes on a killed run
+        found = next(filter(None, said), None)
         assert found is not None, "the server did not start"
         Thread(target=process.stderr.read, daemon=True).start()
         port = int(found[1])
