@@ -108,18 +108,22 @@ class Conversation:
         self._lock = Lock()
         self._asker: object = None
         self._turns: tuple[Turn, ...] = ()
-        self._past = tuple(past)
-        """With those of `_turns`."""
-        self._topic = self._topic_of(self._past)
+        self._resumed = tuple(past)
+        self._topic = self._topic_of(self._resumed)
         self._numbering = Numbering.resumed(
-            (pair for turn in self._past for numbers in (turn.cited, turn.mentioned) for pair in numbers.items()),
-            max((turn.highest for turn in self._past), default=0),
+            (pair for turn in self._resumed for numbers in (turn.cited, turn.mentioned) for pair in numbers.items()),
+            max((turn.highest for turn in self._resumed), default=0),
         )
 
     @property
     def turns(self) -> tuple[Turn, ...]:
         """All turns of this object so far, in order."""
         return self._turns
+
+    @property
+    def _past(self) -> tuple[PastTurn, ...]:
+        """What is known of all turns, with those before this object."""
+        return (*self._resumed, *(turn.past for turn in self._turns))
 
     @property
     def sources(self) -> tuple[Citation, ...]:
@@ -130,7 +134,7 @@ class Conversation:
     def reset(self) -> None:
         """Begin anew: no turns, and numbers from 1."""
         with self._one_at_a_time():
-            self._turns, self._past, self._topic, self._numbering = (), (), None, Numbering()
+            self._turns, self._resumed, self._topic, self._numbering = (), (), None, Numbering()
 
     def ask(self, question: str, top_k: int | None = None, cutoff: float | None = None, where: Filter = None) -> Answer:
         """Answer a question, or a follow-up of those before; the arguments are those of `KnowledgeBase.ask`."""
@@ -191,7 +195,6 @@ class Conversation:
         mentioned = dict(sorted(new, key=itemgetter(1)))
         past = PastTurn(question, topic.standing, answer.text, cited, mentioned, numbering.highest)
         self._turns += (Turn(question, topic.standing, answer, past),)
-        self._past += (past,)
         self._topic, self._numbering = topic, numbering
 
     # ── a question of its own ──

@@ -26,7 +26,7 @@ from kb.display import place_of
 from kb.markers import find_markers
 from kb.records import Hit
 
-MOST_SOURCES = 999
+_MOST_SOURCES = 999
 """Of a conversation that is resumed; what looks like a year is no marker."""
 
 _OPEN = re.compile(r"\[\d{0,9}\Z")
@@ -37,10 +37,10 @@ _NUMBER = re.compile(r"\[(\d{1,9})\]")
 class Numbering:
     """The numbers that chunks have, by their ids."""
 
-    def __init__(self, known: Mapping[str, int] | None = None) -> None:
+    def __init__(self, known: Mapping[str, int] | None = None, highest: int = 0) -> None:
         self._numbers = dict(known or {})
-        self.highest = max(self._numbers.values(), default=0)
-        """The last number that was given."""
+        self.highest = max((highest, *self._numbers.values()))
+        """The last number that was given, to a chunk that is among `known` or not any more."""
 
     @classmethod
     def resumed(cls, known: Iterable[tuple[str, int]], highest: int = 0) -> Numbering:
@@ -53,12 +53,10 @@ class Numbering:
         numbers: dict[str, int] = {}
         taken: set[int] = set()
         for chunk_id, number in known:
-            if chunk_id not in numbers and number not in taken and 0 < number <= MOST_SOURCES:
+            if chunk_id not in numbers and number not in taken and 0 < number <= _MOST_SOURCES:
                 numbers[chunk_id] = number
                 taken.add(number)
-        resumed = cls(numbers)
-        resumed.highest = max(resumed.highest, min(highest, MOST_SOURCES))
-        return resumed
+        return cls(numbers, min(highest, _MOST_SOURCES))
 
     @property
     def known(self) -> Mapping[str, int]:
@@ -74,9 +72,7 @@ class Numbering:
 
     def copy(self) -> Numbering:
         """The same numbers, to go on with while it isn't known whether they will count."""
-        copy = Numbering(self._numbers)
-        copy.highest = self.highest
-        return copy
+        return Numbering(self._numbers, self.highest)
 
 
 def numbered(events: Iterable[StreamEvent], numbering: Numbering) -> Generator[StreamEvent, None, None]:

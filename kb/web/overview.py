@@ -10,10 +10,9 @@ from kb import __version__
 from kb.loading import loader_suffixes
 from kb.settings_web import Deletable
 from kb.web.served import Here
+from kb.web.uploads import Shelf
 
 router = APIRouter(tags=["server"])
-
-_BYTES_PER_MEGABYTE = 1024 * 1024
 
 
 class About(BaseModel):
@@ -49,13 +48,12 @@ class Ready(BaseModel):
 def about(here: Here) -> About:
     """Tell the collections, the limits, and what answers."""
     settings = here.collections.default.settings
-    most = min(settings.web.max_upload_megabytes, settings.loading.max_file_megabytes)
     return About(
         version=__version__,
         collection=settings.collection,
         collections=here.collections.names(),
         suffixes=sorted(loader_suffixes()),
-        max_upload_bytes=int(most * _BYTES_PER_MEGABYTE),
+        max_upload_bytes=Shelf.of(here.collections, here.collections.default).most_bytes,
         deletable=settings.web.deletable,
         generator=settings.generation.use,
         embedder=settings.embedding.use,

@@ -61,11 +61,6 @@ class Pool:
             return "the server is being shut down"
         return None if self._ready else self._failed or "the processes that answer are being started"
 
-    @property
-    def pids(self) -> list[int]:
-        """The processes that can be asked."""
-        return [process.pid for process in self._ready]
-
     async def start(self) -> None:
         """Start the processes, and wait until the first can be asked, or fails for another reason than the settings.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import os
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,6 +14,7 @@ from kb.ingest.walk import FoundFile
 from kb.web.asking import FAULTS
 from kb.web.folder import folder_of, found_file
 from kb.web.forms import Name
+from kb.web.incoming import hash_of
 from kb.web.refusals import Refusal, not_found
 from kb.web.served import Here, Served
 from kb.web.source_forms import ContentBody, HeadingSpan, PageBody, PageSpan
@@ -181,8 +181,6 @@ def _is_as_ingested(file: FoundFile, listed: ListedDocument, catalogue: Catalogu
     if file.mtime_ns == listed.mtime_ns:
         return True
     try:
-        with file.path.open("rb") as opened:
-            content_hash = hashlib.file_digest(opened, "sha256").hexdigest()
+        return listed.id in catalogue.of_content(hash_of(file.path))
     except OSError:
         return False
-    return listed.id in catalogue.of_content(content_hash)
